@@ -1,0 +1,191 @@
+"""Configuration is the constructors' signatures: records of names and settings, checked, completed and hashed.
+
+A record is `{"name": "margin", "beta": 1.2}` in YAML or JSON, and `margin:beta=1.2` on the command line.
+There is no second schema: what a constructor takes, with its types and defaults, is what a record may hold.
+"""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import yaml
+
+from unseen.core.errors import ConfigError
+from unseen.core.registry import REGISTRIES, Registry, nearest
+
+Record = dict[str, Any]
+
+_SETTINGS = re.compile(r":(?=[A-Za-z_]\w*=)")
+
+
+def parse_value(text: str) -> Any:
+    """A value as people type it.
+
+    >>> [parse_value(text) for text in ("1", "1e-3", "true", "none", "[1,2]", "margin", "")]
+    [1, 0.001, True, None, [1, 2], 'margin', '']
+    """
+    if text.lower() in ("none", "null"):
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    if text.startswith("[") and text.endswith("]"):
+        return [parse_value(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    return text
+
+
+def parse_record(text: str) -> Record:
+    """A record from `name`, `name:key=value,key=value` or, for data, `name=path:key=value`.
+
+    A value in round brackets is a record of its own.
+
+    >>> parse_record("margin:beta=1.2,miner=(distance:upper_cutoff=none)")
+    {'name': 'margin', 'beta': 1.2, 'miner': {'name': 'distance', 'upper_cutoff': None}}
+    >>> parse_record("folder=C:/my birds")
+    {'name': 'folder', 'path': 'C:/my birds'}
+    """
+    head, *rest = _SETTINGS.split(text, maxsplit=1)
+    name, has_path, path = head.partition("=")
+    record: Record = {"name": name.strip()}
+    if has_path:
+        record["path"] = path
+    for setting in _split_outside_brackets(rest[0]) if rest else []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"cannot read '{setting}' in '{text}'", use="name:key=value,key=value")
+        if key in record:
+            raise ConfigError(f"'{key}' stands twice in '{text}'")
+        nested = value.startswith("(") and value.endswith(")")
+        record[key.strip()] = parse_record(value[1:-1]) if nested else parse_value(value)
+    return record
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for position, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [*parts, text[start:]]
+
+
+def as_record(value: str | Mapping[str, Any], kind: str) -> Record:
+    """A record from what a file or a command line holds in its place."""
+    if isinstance(value, str):
+        return parse_record(value)
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):
+        return dict(value)
+    raise ConfigError(f"a {kind} must be a name or a mapping with a 'name'", got=value)
+
+
+def complete(registry: Registry, value: str | Mapping[str, Any], supplied: Mapping[str, Any] | None = None) -> Record:
+    """The record with every default written out and every value checked against the signature.
+
+    Arguments in `supplied` are those that the run knows itself (number of classes, width of the embedding); they do
+    not belong to the record unless somebody states them.
+    """
+    record = as_record(value, registry.kind)
+    name = record.pop("name")
+    component = registry[name]
+    parameters = _parameters(component)
+    hints = get_type_hints(component.__init__ if inspect.isclass(component) else component)
+    for key in record:
+        if key not in parameters:
+            raise ConfigError(
+                f"{registry.kind} '{name}' has no setting '{key}'{nearest(key, list(parameters))} "
+                f"(it has: {', '.join(parameters) or 'none'})"
+            )
+    full: Record = {"name": name}
+    for key, parameter in parameters.items():
+        if key in record:
+            full[key] = _checked(registry.kind, name, key, record[key], hints.get(key, Any))
+        elif parameter.default is not parameter.empty:
+            default = parameter.default
+            if not (default is None and supplied is not None and key in supplied):
+                full[key] = list(default) if isinstance(default, tuple) else default
+        elif supplied is None or key not in supplied:
+            raise ConfigError(f"{registry.kind} '{name}' needs the setting '{key}'", use=f"{name}:{key}=...")
+    return full
+
+
+def build(registry: Registry, value: str | Mapping[str, Any], supplied: Mapping[str, Any] | None = None) -> Any:
+    """The component that a record describes; records inside it are built first."""
+    supplied = supplied or {}
+    record = complete(registry, value, supplied)
+    component = registry[record.pop("name")]
+    arguments = {
+        key: build(REGISTRIES[key], setting, supplied) if key in REGISTRIES and setting is not None else setting
+        for key, setting in record.items()
+    }
+    for key in _parameters(component):
+        if key not in arguments and key in supplied:
+            arguments[key] = supplied[key]
+    return component(**arguments)
+
+
+def record_of(registry: Registry, component: Any) -> Record:
+    """The record that would build this component again: each argument is kept under its own name."""
+    record: Record = {"name": registry.name_of(component)}
+    for key in _parameters(type(component)):
+        value = getattr(component, key)
+        if key in REGISTRIES and value is not None:
+            value = record_of(REGISTRIES[key], value)
+        record[key] = list(value) if isinstance(value, tuple) else value
+    return record
+
+
+def read_yaml(path: Path) -> Record:
+    """The mapping in a YAML file, read by the safe loader: a file can name settings, never code."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no file {path}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(problem).split())}") from None
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ConfigError(f"{path} must hold a mapping of settings", got=type(content).__name__)
+    return content
+
+
+def canonical_json(content: Any) -> str:
+    """The one JSON text of a content: sorted keys, no spaces, no NaN."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def hash_of(content: Any) -> str:
+    """Sixteen hexadecimal digits that stand for a content.
+
+    >>> hash_of({"a": 1, "b": 2}) == hash_of({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
+
+
+def _parameters(component: Any) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(component).parameters)
+
+
+def _checked(kind: str, name: str, key: str, value: Any, annotation: Any) -> Any:
+    if key in REGISTRIES:
+        return None if value is None else complete(REGISTRIES[key], value)
+    from pydantic import ConfigDict, TypeAdapter, ValidationError  # slow to import, needed only here
+
+    try:
+        adapter = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+    except Exception:  # pydantic already configured types (models, dataclasses) take no second configuration
+        adapter = TypeAdapter(annotation)
+    try:
+        checked = adapter.validate_python(value)
+    except ValidationError as problem:
+        reason = problem.errors()[0]["msg"].replace("Input should be", "it should be")
+        raise ConfigError(f"{kind} '{name}': {key} has the wrong type ({reason})", got=value) from None
+    return list(checked) if isinstance(checked, tuple) else checked

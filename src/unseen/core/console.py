@@ -1,0 +1,82 @@
+"""What people see in the terminal: one console, progress bars with time left, tables."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+def console() -> Console:
+    """The console of the standard error stream: standard output is for results that programs read."""
+    return Console(stderr=True, highlight=False)
+
+
+class Bar:
+    """One line of progress; `advance` moves it, `say` changes the words behind it."""
+
+    def __init__(self, progress: Progress | None, description: str, total: int) -> None:
+        self._progress = progress
+        self._total = max(total, 1)
+        self._done = 0
+        self._shown = time.monotonic()
+        self._started = time.monotonic()
+        self._description = description
+        self._words = ""
+        self._task = progress.add_task(description, total=total, words="") if progress else None
+
+    def advance(self, steps: int = 1) -> None:
+        """Move on by that many steps."""
+        self._done += steps
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task, steps)
+        elif time.monotonic() - self._shown > 15:
+            # No terminal to redraw: a plain line now and then, so that a log shows life and time left.
+            self._shown = time.monotonic()
+            left = (self._shown - self._started) / max(self._done, 1) * (self._total - self._done)
+            console().print(f"{self._description} {self._done}/{self._total}, about {left:.0f} s left {self._words}")
+
+    def say(self, words: str) -> None:
+        """Show words behind the bar, such as the current loss."""
+        self._words = words
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, words=words)
+
+
+@contextmanager
+def progress_bar(description: str, total: int, *, done: int = 0, quiet: bool = False) -> Iterator[Bar]:
+    """A progress bar with time left on a terminal, a line every 15 seconds elsewhere, nothing when quiet."""
+    if quiet:
+        yield Bar(Progress(disable=True), description, total)
+        return
+    if not sys.stderr.isatty():
+        bar = Bar(None, description, total - done)
+        yield bar
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[words]}"),
+    )
+    with Progress(*columns, console=console()) as progress:
+        bar = Bar(progress, description, total)
+        if done:
+            bar.advance(done)
+        yield bar
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> Table:
+    """A table whose first `left` columns hold words and whose other columns hold numbers."""
+    drawn = Table(title=title, title_justify="left", header_style="bold")
+    for position, column in enumerate(columns):
+        drawn.add_column(column, justify="left" if position < left else "right")
+    for row in rows:
+        drawn.add_row(*row)
+    return drawn

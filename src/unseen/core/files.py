@@ -1,0 +1,122 @@
+"""Atomic, verified files: at every instant a reader finds the old content or the new, never a part."""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from unseen.core.errors import DataError
+from unseen.core.faults import fault
+
+TEMPORARY = ".tmp-"
+
+
+def _temporary_beside(path: Path) -> Path:
+    # In the same folder: a rename across file systems is a copy, and a copy can be torn.
+    return path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file's content in one step that survives a kill and a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary_beside(path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        fault("files.before_rename")
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Replace a text file, as `write_bytes` does."""
+    write_bytes(path, content.encode("utf-8"))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Replace a JSON file, as `write_bytes` does; NaN and infinity are refused, they are not JSON."""
+    write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, or a `DataError` that names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"no file {path}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+        raise DataError(f"{path} is not valid JSON: {problem}") from None
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Fill a folder that appears under its name only when it is whole; an older one of that name is replaced.
+
+    Every file written into it is made durable before the rename.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary_beside(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                with open(file, "rb") as opened:
+                    os.fsync(opened.fileno())
+        sync_folder(temporary)
+        fault("folder.before_rename")
+        if path.exists():
+            old = _temporary_beside(path)
+            os.replace(path, old)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+            shutil.rmtree(old)
+        else:
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def sweep(folder: Path) -> int:
+    """Remove what killed writers left in a folder; gives how many leftovers went.
+
+    A leftover whose process still lives is somebody's work in progress and stays.
+    """
+    removed = 0
+    for leftover in folder.glob(f"{TEMPORARY}*"):
+        owner = leftover.name.removeprefix(TEMPORARY).split("-")[0]
+        if owner.isdigit() and int(owner) != os.getpid() and Path(f"/proc/{owner}").exists():
+            continue
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+        removed += 1
+    return removed
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

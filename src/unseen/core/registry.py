@@ -1,0 +1,206 @@
+"""Registries: a component's name leads to its file, and its file is read before it is run.
+
+A component registers by a decorator with a literal name::
+
+    @loss("margin")
+    class Margin(nn.Module): ...
+
+What a package offers is found by reading the syntax of its files, so that `unseen list losses` needs no torch;
+a component's module is imported only when it is asked for.
+"""
+
+import ast
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from unseen.core.errors import ConfigError
+
+Component = TypeVar("Component", bound=Callable[..., Any])
+
+REQUIRED = "required"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One setting of a component, as its signature states it."""
+
+    name: str
+    type: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What can be said of a component without importing it."""
+
+    name: str
+    summary: str
+    arguments: tuple[Argument, ...]
+    module: str
+    attribute: str
+
+
+class Registry:
+    """The named components of one kind, living in the files of one package."""
+
+    def __init__(self, kind: str, package: str, plural: str | None = None) -> None:
+        self.kind = kind
+        self.plural = plural or f"{kind}s"
+        self.package = package
+        self._loaded: dict[str, Any] = {}
+
+    def __call__(self, name: str) -> Callable[[Component], Component]:
+        """Register the decorated class or function; a name that is taken is refused."""
+
+        def register(component: Component) -> Component:
+            known = self._loaded.get(name)
+            if known is not None and (known.__module__, known.__qualname__) != (
+                component.__module__,
+                component.__qualname__,
+            ):
+                raise ConfigError(
+                    f"{self.kind} '{name}' is registered twice: by {known.__module__}.{known.__qualname__} "
+                    f"and by {component.__module__}.{component.__qualname__}"
+                )
+            shipped = self._shipped.get(name)
+            if shipped is not None and component.__module__ != shipped.module:
+                raise ConfigError(f"{self.kind} '{name}' is registered already by {shipped.module}", use="another name")
+            self._loaded[name] = component
+            return component
+
+        return register
+
+    def __getitem__(self, name: str) -> Any:
+        """The component of that name; its module is imported if need be."""
+        if name not in self._loaded:
+            if name not in self._shipped:
+                raise self.unknown(name)
+            importlib.import_module(self._shipped[name].module)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._shipped or name in self._loaded
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._shipped.keys() | self._loaded.keys())
+
+    def entry(self, name: str) -> Entry:
+        """Name, summary and arguments of a component; those that ship are read without an import."""
+        if name in self._shipped:
+            return self._shipped[name]
+        if name in self._loaded:
+            component = self._loaded[name]
+            source = importlib.import_module(component.__module__).__file__
+            found = _read_entries(Path(source), component.__module__, self.kind) if source else {}
+            summary = (component.__doc__ or "").strip().split("\n")[0]
+            return found.get(name, Entry(name, summary, (), component.__module__, component.__qualname__))
+        raise self.unknown(name)
+
+    def name_of(self, component: Any) -> str:
+        """The registered name of a component or of an instance of it."""
+        wanted = component if callable(component) and component in self._loaded.values() else type(component)
+        for name, known in self._loaded.items():
+            if known is wanted:
+                return name
+        raise ConfigError(f"{wanted.__name__} is not a registered {self.kind}", use=f'the decorator @{self.kind}("name")')
+
+    def unknown(self, name: str) -> ConfigError:
+        """The error for a name that nobody registered, with the nearest one that somebody did."""
+        return ConfigError(
+            f"unknown {self.kind} '{name}'{nearest(name, self.names())}"
+            f" ({len(self.names())} known: unseen list {self.plural.replace(' ', '-')})"
+        )
+
+    @cached_property
+    def _shipped(self) -> dict[str, Entry]:
+        spec = importlib.util.find_spec(self.package)
+        if spec is None or not spec.submodule_search_locations:
+            return {}
+        entries: dict[str, Entry] = {}
+        for folder in spec.submodule_search_locations:
+            for path in sorted(Path(folder).glob("*.py")):
+                module = self.package if path.stem == "__init__" else f"{self.package}.{path.stem}"
+                for name, entry in _read_entries(path, module, self.kind).items():
+                    if name in entries:
+                        raise ConfigError(
+                            f"{self.kind} '{name}' is registered twice: by {entries[name].module} and by {module}"
+                        )
+                    entries[name] = entry
+        return entries
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The words "; did you mean ...?" when a known name is near, otherwise nothing.
+
+    >>> nearest("multisimilarity", ["margin", "multi_similarity"])
+    "; did you mean 'multi_similarity'?"
+    """
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _read_entries(path: Path, module: str, kind: str) -> dict[str, Entry]:
+    entries: dict[str, Entry] = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            for decorator in node.decorator_list:
+                name = _registered_name(decorator, kind)
+                if name is not None:
+                    summary = (ast.get_docstring(node) or "").split("\n")[0]
+                    entries[name] = Entry(name, summary, _arguments(node), module, node.name)
+    return entries
+
+
+def _registered_name(decorator: ast.expr, kind: str) -> str | None:
+    if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == kind:
+        if len(decorator.args) == 1 and isinstance(decorator.args[0], ast.Constant):
+            return str(decorator.args[0].value)
+    return None
+
+
+def _arguments(node: ast.ClassDef | ast.FunctionDef) -> tuple[Argument, ...]:
+    if isinstance(node, ast.ClassDef):
+        init = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
+        if not init:
+            return ()
+        signature = init[0].args
+        ordinary = signature.args[1:]
+    else:
+        signature = node.args
+        ordinary = signature.args
+    missing: list[ast.expr | None] = [None] * (len(ordinary) - len(signature.defaults))
+    pairs = [*zip(ordinary, [*missing, *signature.defaults], strict=True)]
+    pairs += [*zip(signature.kwonlyargs, signature.kw_defaults, strict=True)]
+    return tuple(
+        Argument(
+            argument.arg,
+            ast.unparse(argument.annotation) if argument.annotation else "",
+            REQUIRED if default is None else ast.unparse(default),
+        )
+        for argument, default in pairs
+    )
+
+
+loss = Registry("loss", "unseen.losses", "losses")
+miner = Registry("miner", "unseen.miners")
+sampler = Registry("sampler", "unseen.samplers")
+backbone = Registry("backbone", "unseen.models")
+data = Registry("data", "unseen.data", "data")
+split = Registry("split", "unseen.data")
+transform = Registry("transform", "unseen.data")
+optimizer = Registry("optimizer", "unseen.training")
+schedule = Registry("schedule", "unseen.training")
+score = Registry("score", "unseen.evaluation")
+study = Registry("study", "unseen.studies", "studies")
+
+REGISTRIES: dict[str, Registry] = {
+    registry.kind: registry
+    for registry in (loss, miner, sampler, backbone, data, split, transform, optimizer, schedule, score, study)
+}
