@@ -25,13 +25,15 @@ _SETTINGS = re.compile(r":(?=[A-Za-z_]\w*=)")
 def parse_value(text: str) -> Any:
     """A value as people type it.
 
-    >>> [parse_value(text) for text in ("1", "1e-3", "true", "none", "[1,2]", "margin", "")]
-    [1, 0.001, True, None, [1, 2], 'margin', '']
+    >>> [parse_value(text) for text in ("1", "1e-3", "true", "none", "[1,2]", "007", "margin")]
+    [1, 0.001, True, None, [1, 2], '007', 'margin']
     """
     if text.lower() in ("none", "null"):
         return None
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if re.fullmatch(r"0\d+", text):
+        return text  # 007 is a name
     for number in (int, float):
         try:
             return number(text)
@@ -90,8 +92,8 @@ def as_record(value: str | Mapping[str, Any], kind: str) -> Record:
 def complete(registry: Registry, value: str | Mapping[str, Any], supplied: Mapping[str, Any] | None = None) -> Record:
     """The record with every default written out and every value checked against the signature.
 
-    Arguments in `supplied` are those that the run knows itself (number of classes, width of the embedding); they do
-    not belong to the record unless somebody states them.
+    Arguments in `supplied` are those that the run knows itself (number of classes, width of the embedding, seed); they
+    go before defaults and do not belong to the record unless somebody states them.
     """
     record = as_record(value, registry.kind)
     name = record.pop("name")
@@ -108,11 +110,12 @@ def complete(registry: Registry, value: str | Mapping[str, Any], supplied: Mappi
     for key, parameter in parameters.items():
         if key in record:
             full[key] = _checked(registry.kind, name, key, record[key], hints.get(key, Any))
+        elif supplied is not None and key in supplied:
+            continue
         elif parameter.default is not parameter.empty:
             default = parameter.default
-            if not (default is None and supplied is not None and key in supplied):
-                full[key] = list(default) if isinstance(default, tuple) else default
-        elif supplied is None or key not in supplied:
+            full[key] = list(default) if isinstance(default, tuple) else default
+        else:
             raise ConfigError(f"{registry.kind} '{name}' needs the setting '{key}'", use=f"{name}:{key}=...")
     return full
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 
@@ -39,6 +47,14 @@ class Bar:
             left = (self._shown - self._started) / max(self._done, 1) * (self._total - self._done)
             console().print(f"{self._description} {self._done}/{self._total}, about {left:.0f} s left {self._words}")
 
+    def set(self, done: int, total: int, words: str = "") -> None:
+        """Stand at `done` of `total` steps, with words behind the bar."""
+        self._total = max(total, 1)
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, total=self._total)
+        self.say(words)
+        self.advance(done - self._done)
+
     def say(self, words: str) -> None:
         """Show words behind the bar, such as the current loss."""
         self._words = words
@@ -70,6 +86,58 @@ def progress_bar(description: str, total: int, *, done: int = 0, quiet: bool = F
         if done:
             bar.advance(done)
         yield bar
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it.
+
+    >>> [duration(seconds) for seconds in (0.2, 59, 90, 7_300)]
+    ['1 s', '59 s', '1 min 30 s', '2 h 2 min']
+    """
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class Board:
+    """Several lines of progress under one another, of which the first is the sum of the others."""
+
+    def __init__(self, progress: Progress | None, *, quiet: bool) -> None:
+        self._progress = progress
+        self._quiet = quiet
+        self._tasks: dict[str, TaskID] = {}
+        self._shown = time.monotonic()
+
+    def show(self, row: str, words: str, *, done: float, total: float) -> None:
+        """Draw a line: its name, how much of it is done, and words behind it."""
+        if self._progress is not None:
+            if row not in self._tasks:
+                self._tasks[row] = self._progress.add_task(row, total=total, words=words)
+            self._progress.update(self._tasks[row], completed=done, total=total, words=words)
+        elif not self._quiet and row == next(iter(self._tasks), row) and time.monotonic() - self._shown > 15:
+            self._shown = time.monotonic()
+            console().print(f"{row}: {words}", markup=False)
+        self._tasks.setdefault(row, TaskID(0))
+
+    def say(self, line: str) -> None:
+        """Print a line above the bars."""
+        if not self._quiet:
+            (self._progress.console if self._progress else console()).print(line, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def progress_board(*, quiet: bool = False) -> Iterator[Board]:
+    """Lines of progress on a terminal; elsewhere the first of them every 15 seconds; nothing when quiet."""
+    if quiet or not sys.stderr.isatty():
+        yield Board(None, quiet=quiet)
+        return
+    plain = TextColumn("{task.description}", markup=False)
+    words = TextColumn("{task.fields[words]}", markup=False)
+    with Progress(plain, BarColumn(bar_width=24), words, console=console()) as progress:
+        yield Board(progress, quiet=False)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> Table:

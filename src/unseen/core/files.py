@@ -84,18 +84,25 @@ def new_folder(path: Path) -> Iterator[Path]:
                     os.fsync(opened.fileno())
         sync_folder(temporary)
         fault("folder.before_rename")
+        old = _temporary_beside(path)
         if path.exists():
-            old = _temporary_beside(path)
             os.replace(path, old)
-            os.replace(temporary, path)
-            sync_folder(path.parent)
-            shutil.rmtree(old)
-        else:
-            os.replace(temporary, path)
-            sync_folder(path.parent)
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that it is whole under its name or has no name at all; one that is not there is fine."""
+    gone = _temporary_beside(path)
+    try:
+        os.replace(path, gone)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def sweep(folder: Path) -> int:

@@ -18,7 +18,7 @@ def derive(seed: int, purpose: str, *position: int) -> int:
     >>> derive(0, "batch", 3, 7) == derive(0, "batch", 3, 7) != derive(0, "batch", 37)
     True
     """
-    text = f"{seed}/{purpose}/{'/'.join(map(str, position))}"
+    text = repr((int(seed), purpose, *map(int, position)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 

@@ -109,7 +109,9 @@ class Registry:
         for name, known in self._loaded.items():
             if known is wanted:
                 return name
-        raise ConfigError(f"{wanted.__name__} is not a registered {self.kind}", use=f'the decorator @{self.kind}("name")')
+        raise ConfigError(
+            f"{wanted.__name__} is not a registered {self.kind}", use=f'the decorator @{self.kind}("name")'
+        )
 
     def unknown(self, name: str) -> ConfigError:
         """The error for a name that nobody registered, with the nearest one that somebody did."""
@@ -159,9 +161,9 @@ def _read_entries(path: Path, module: str, kind: str) -> dict[str, Entry]:
 
 
 def _registered_name(decorator: ast.expr, kind: str) -> str | None:
-    if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == kind:
-        if len(decorator.args) == 1 and isinstance(decorator.args[0], ast.Constant):
-            return str(decorator.args[0].value)
+    match decorator:
+        case ast.Call(func=ast.Name(id=called), args=[ast.Constant(value=name)]) if called == kind:
+            return str(name)
     return None
 
 
@@ -198,9 +200,8 @@ transform = Registry("transform", "unseen.data")
 optimizer = Registry("optimizer", "unseen.training")
 schedule = Registry("schedule", "unseen.training")
 score = Registry("score", "unseen.evaluation")
-study = Registry("study", "unseen.studies", "studies")
 
 REGISTRIES: dict[str, Registry] = {
     registry.kind: registry
-    for registry in (loss, miner, sampler, backbone, data, split, transform, optimizer, schedule, score, study)
+    for registry in (loss, miner, sampler, backbone, data, split, transform, optimizer, schedule, score)
 }

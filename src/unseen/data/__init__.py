@@ -1,0 +1,29 @@
+"""Data: catalogues of images or features, their class splits, and the batches made of them."""
+
+from unseen.data.batches import Batch as Batch
+from unseen.data.batches import CatalogueItems as CatalogueItems
+from unseen.data.batches import Ticket as Ticket
+from unseen.data.batches import in_order as in_order
+from unseen.data.batches import loader as loader
+from unseen.data.catalogue import Catalogue as Catalogue
+from unseen.data.catalogue import Source as Source
+from unseen.data.decoding import decode as decode
+from unseen.data.features import features as features
+from unseen.data.folder import folder as folder
+from unseen.data.glyphs import glyphs as glyphs
+from unseen.data.loading import check_images as check_images
+from unseen.data.loading import load_catalogue as load_catalogue
+from unseen.data.loading import split_catalogue as split_catalogue
+from unseen.data.sources import FeatureArray as FeatureArray
+from unseen.data.sources import ImageFiles as ImageFiles
+from unseen.data.sources import ImagesInMemory as ImagesInMemory
+from unseen.data.splits import ByClasses as ByClasses
+from unseen.data.splits import ByFraction as ByFraction
+from unseen.data.splits import ByGroups as ByGroups
+from unseen.data.splits import First as First
+from unseen.data.splits import Given as Given
+from unseen.data.splits import Split as Split
+from unseen.data.table import table as table
+from unseen.data.transforms import Crop as Crop
+from unseen.data.transforms import Plain as Plain
+from unseen.data.transforms import Transform as Transform

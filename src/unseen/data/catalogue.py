@@ -1,5 +1,7 @@
 """A catalogue: what there is to learn from and to retrieve, each item with its class, before anything is loaded."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol
@@ -11,6 +13,9 @@ from unseen.core.config import hash_of
 from unseen.core.errors import DataError
 
 Kind = Literal["image files", "images in memory", "features"]
+SmallClasses = Literal["refuse", "drop", "keep"]
+
+SIDES = ("train", "validation", "test")
 
 
 class Source(Protocol):
@@ -56,8 +61,14 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         assert len(self.labels) == len(self.ids) == len(self.source), "labels, ids and source tell of different items"
+        for known in (self.fixed_split, self.is_query, self.is_gallery):
+            assert known is None or len(known) == len(self.labels), "a column tells of other items than the labels"
+        assert self.class_groups is None or len(self.class_groups) == len(self.class_names), "a class lacks its group"
         if len(self.labels) == 0:
             raise DataError(f"{self.name}: the catalogue is empty", use="data with at least two classes")
+        assert self.labels.dtype == np.int64, "labels are not int64"
+        assert self.labels.min() >= 0, "a label is negative"
+        assert self.labels.max() < len(self.class_names), "a label names no class"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -72,3 +83,69 @@ class Catalogue:
                 "content": self.source.content_hash(),
             }
         )
+
+    def describe(self) -> str:
+        """One line: how many items of how many classes, and of how many groups."""
+        groups = f" in {len(set(self.class_groups))} groups" if self.class_groups else ""
+        return f"{self.name}: {len(self):,} {self.source.kind}, {len(self.class_names):,} classes{groups}"
+
+
+def in_class_order(names: set[str]) -> tuple[str, ...]:
+    """Class names sorted; by value where all of them are whole numbers.
+
+    >>> in_class_order({"10", "9", "-1"}), in_class_order({"10", "9", "b"})
+    (('-1', '9', '10'), ('10', '9', 'b'))
+    """
+    try:
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    except ValueError:
+        return tuple(sorted(names))
+
+
+def positions_to_keep(owner: str, classes: Sequence[str], policy: SmallClasses) -> tuple[list[int], list[str]]:
+    """Which items stay, given the class of each and what is to happen to classes of a single item; with notes.
+
+    Raises:  `DataError` if such a class is refused, or fewer than two classes stay
+    """
+    sizes = Counter(classes)
+    small = [name for name, size in sizes.items() if size < 2]
+    if small and policy == "refuse":
+        raise DataError(
+            f"{owner}: {quoted(small)} {'has' if len(small) == 1 else 'have'} a single item, "
+            "so there is nothing alike to find",
+            use="small_classes=drop to leave such classes out or small_classes=keep to keep them",
+        )
+    dropped = frozenset(small if policy == "drop" else ())
+    kept = [position for position, name in enumerate(classes) if name not in dropped]
+    left = len(sizes) - len(dropped)
+    if left < 2:
+        raise DataError(f"{owner}: at least 2 classes are needed", got=left)
+    notes = [f"classes left out because they have a single item: {len(dropped):,}"] if dropped else []
+    if small and policy == "keep":
+        notes.append(f"classes with a single item: {len(small):,}")
+    return kept, notes
+
+
+def groups_of_classes(
+    owner: str, class_names: Sequence[str], classes: Sequence[str], groups: Sequence[str]
+) -> tuple[str, ...]:
+    """The group of each class from the group of each item; a class with two groups is refused."""
+    group_of: dict[str, str] = {}
+    for name, group in zip(classes, groups, strict=True):
+        if group_of.setdefault(name, group) != group:
+            raise DataError(
+                f"{owner}: class '{name}' has items of two groups, '{group_of[name]}' and '{group}'",
+                use="one group for all items of a class",
+            )
+    return tuple(group_of[name] for name in class_names)
+
+
+def quoted(names: Sequence[str], kind: str = "class", plural: str = "classes", shown: int = 3) -> str:
+    """Some names for a sentence.
+
+    >>> quoted(["wren"]), quoted(["a", "b", "c", "d", "e"])
+    ("class 'wren'", "classes 'a', 'b', 'c' and 2 more")
+    """
+    words = ", ".join(f"'{name}'" for name in names[:shown])
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return f"{kind if len(names) == 1 else plural} {words}{more}"

@@ -1,0 +1,25 @@
+"""`unseen show`: a run as it would happen, with every default written out."""
+
+import json
+from typing import Any
+
+import typer
+
+from unseen.cli import options
+
+
+@options.takes_run_settings
+def show(settings: dict[str, Any], as_json: options.Json = False) -> None:
+    """Print the complete settings of a run (a YAML file, a run's folder, or options) without running it."""
+    from unseen.studies import prepare
+
+    prepared = prepare(settings)
+    recipe = prepared.recipe.to_mapping()
+    if as_json:
+        content = {"name": prepared.recipe.name, "recipe": recipe, "split": prepared.split.counts()}
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        return
+    import yaml
+
+    typer.echo(f"# run {prepared.recipe.name}: {prepared.split.describe()}")
+    typer.echo(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True).rstrip())

@@ -1,0 +1,66 @@
+"""`unseen demo`, `unseen study` and `unseen report`: grids of runs and what people look at afterwards."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unseen.cli import options
+
+Out = Annotated[Path | None, typer.Option(help="Folder of the study; out/NAME when left out.")]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of the demo.")] = Path("out/demo"),
+    workers: options.Workers = 2,
+) -> None:
+    """Compare losses on the characters that ship with the package, and write the report."""
+    _study("demo", None, out, workers)
+
+
+def study(
+    plan: Annotated[str, typer.Argument(help="A plan that ships (unseen list studies) or a YAML file.")],
+    data: options.Data = None,
+    out: Out = None,
+    workers: options.Workers = 2,
+) -> None:
+    """Run what is missing of a plan's cells, then write the report; the same command continues an interrupted study."""
+    _study(plan, data, out, workers)
+
+
+def _study(plan_name: str, data: str | None, out: Path | None, workers: int) -> None:
+    from unseen.core.console import console
+    from unseen.studies import load_plan, plan_cells, run_cell, run_study
+
+    screen = console()
+    plan = load_plan(plan_name, data)
+    folder = out or Path("out") / plan.name
+    cells = plan_cells(plan)
+    try:
+        outcome = run_study(cells, folder, run_cell, plan=plan.to_mapping(), workers=workers)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    _report(folder)
+    for state in outcome.failed:
+        screen.print(f"failed: {state.cell}: {state.error}", markup=False)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def report(folder: Annotated[Path, typer.Argument(help="The folder of a study or of a run.")]) -> None:
+    """Write report.html and the tables (CSV, Markdown, LaTeX) into the folder."""
+    _report(folder)
+
+
+def _report(folder: Path) -> None:
+    from unseen.core.console import console
+    from unseen.reports import collect, terminal_table, write_report, write_tables
+
+    screen = console()
+    content = collect(folder)
+    for part in terminal_table(content):
+        screen.print(part)
+    with screen.status("drawing the report"):
+        write_report(content, folder / "report.html")
+        write_tables(content, folder)
+    screen.print(f"wrote {folder / 'report.html'} (open it in a browser) and the tables beside it")

@@ -1,0 +1,47 @@
+"""`unseen train`: one run from data to a table of scores on unseen classes."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unseen.cli import options
+
+
+@options.takes_run_settings
+def train(
+    settings: dict[str, Any],
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; out/runs/NAME when left out.")] = None,
+    workers: options.Workers = 0,
+    save_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 30.0,
+    check_files: Annotated[bool, typer.Option(help="Decode every image once before the run starts.")] = True,
+) -> None:
+    """Train one model and score it on unseen classes; the same command continues an interrupted run."""
+    from unseen.core.console import console, progress_bar
+    from unseen.evaluation import Scores
+    from unseen.studies import prepare, run
+
+    screen = console()
+    prepared = prepare(settings)
+    recipe = prepared.recipe
+    method = "untrained" if recipe.loss is None else recipe.loss["name"]
+    folder = out or Path("out") / "runs" / f"{recipe.data['name']}-{method}-{recipe.name[:8]}"
+    was_finished = (folder / "result.json").exists()
+    screen.print(f"{prepared.split.describe()}")
+    if (folder / "checkpoints").is_dir() and not was_finished:
+        screen.print(f"continuing the run in {folder}")
+    try:
+        with progress_bar(method, total=1) as bar:
+            result = run(
+                prepared, folder, workers=workers, save_seconds=save_seconds, check_files=check_files, tell=bar.set
+            )
+    except KeyboardInterrupt:
+        screen.print(f"interrupted; the same command continues from the last checkpoint in {folder}")
+        raise typer.Exit(130) from None
+    if was_finished:
+        screen.print("this run was finished before; these are its scores")
+    scores = Scores.from_dict(result["scores"])
+    screen.print(f"{method} on {scores.classes:,} unseen classes of {recipe.data['name']}")
+    screen.print(scores.table())
+    screen.print(f"wrote {folder}: result.json (scores), model.safetensors (weights), run.json (every setting)")
+    screen.print(f"next: unseen report {folder}")

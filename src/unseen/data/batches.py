@@ -1,0 +1,165 @@
+"""Batches: tickets in, tensors out; the same ones for any number of loader workers."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from unseen.core.checks import check_count
+from unseen.core.errors import ConfigError, DataError, UnseenError
+from unseen.core.randomness import torch_generator
+from unseen.data.catalogue import Catalogue
+from unseen.data.sources import FeatureArray, ImageFiles, ImagesInMemory
+from unseen.data.transforms import Transform
+
+
+class Ticket(NamedTuple):
+    """An item to load, and the key of all randomness in loading it; None for evaluation, which has none."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a ticket
+    key: int | None
+
+
+class Batch(NamedTuple):
+    """Inputs of a network (float32), their catalogue labels and their positions in the catalogue (int64)."""
+
+    inputs: Tensor
+    labels: Tensor
+    indices: Tensor
+
+
+class CatalogueItems(Dataset[Any]):
+    """The items of a catalogue as tensors, loaded a batch at a time.
+
+    ==================  ===================================================================================
+    features            (B, D), no transform
+    images in memory    (B, 1 or 3, H, W) in [-1, 1] without a transform; with one, each as RGB through it
+    image files         each verified to be unchanged, decoded as RGB and put through the transform
+    ==================  ===================================================================================
+
+    Raises:  `ConfigError` for files without and features with a transform; `DataError` for a file that changed
+             or cannot be decoded whole
+    """
+
+    def __init__(self, catalogue: Catalogue, transform: Transform | None = None) -> None:
+        if isinstance(catalogue.source, ImageFiles) and transform is None:
+            raise ConfigError("image files need a transform", use="transform crop or plain")
+        if isinstance(catalogue.source, FeatureArray) and transform is not None:
+            raise ConfigError("features take no transform", use="none")
+        self.catalogue = catalogue
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.catalogue)
+
+    @cached_property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input of a network, as the first item has it."""
+        return tuple(self[Ticket(0, None)].inputs.shape[1:])
+
+    def __getitem__(self, ticket: Ticket) -> Batch:
+        return self.__getitems__([ticket])
+
+    def __getitems__(self, tickets: Sequence[Ticket]) -> Batch:
+        """The batch of these tickets; the DataLoader calls this with all of them at once."""
+        indices = np.fromiter((ticket.index for ticket in tickets), np.int64, len(tickets))
+        source = self.catalogue.source
+        if self.transform is not None:
+            inputs = _stacked([self._item(ticket) for ticket in tickets])
+        elif isinstance(source, FeatureArray):
+            inputs = _as_float32(source.features[indices])
+        else:
+            assert isinstance(source, ImagesInMemory), "a source of an unknown kind needs a transform"
+            inputs = _scaled(source.pixels[indices])
+        return Batch(inputs, torch.from_numpy(self.catalogue.labels[indices]), torch.from_numpy(indices))
+
+    def _item(self, ticket: Ticket) -> Tensor:
+        source = self.catalogue.source
+        if isinstance(source, ImageFiles):
+            source.verify(ticket.index)
+        picture = source.image(ticket.index)
+        assert picture is not None, "images have a picture"
+        assert self.transform is not None, "only items with a transform are loaded one by one"
+        return self.transform(picture, ticket.key)
+
+
+def in_order(indices: Sequence[int] | np.ndarray, batch_size: int) -> list[list[Ticket]]:
+    """Tickets for evaluation: these items, one after the other, without augmentation; the last batch may be smaller."""
+    check_count("in_order", "batch_size", batch_size)
+    tickets = [Ticket(int(index), None) for index in indices]
+    return [tickets[start : start + batch_size] for start in range(0, len(tickets), batch_size)]
+
+
+def loader(
+    dataset: Dataset[Any],
+    tickets: Iterable[Sequence[Any]],
+    *,
+    workers: int = 0,
+    start_method: str | None = None,
+) -> "DataLoader[Any]":
+    """A DataLoader that gives one batch for each list of tickets, in their order, whatever the number of workers.
+
+    An `UnseenError` inside a worker reaches the caller as it was raised, not wrapped in a worker's traceback.
+    """
+    check_count("loader", "workers", workers, at_least=0)
+    return _SameErrors(
+        _ErrorsAsItems(dataset),
+        batch_sampler=tickets,
+        num_workers=workers,
+        collate_fn=_unchanged,
+        multiprocessing_context=start_method if workers else None,
+        # Otherwise the DataLoader draws a seed for its workers from torch's global generator. Nobody here uses it.
+        generator=torch_generator(0),
+    )
+
+
+class _ErrorsAsItems(Dataset[Any]):
+    """A data set whose errors travel as values: torch would replace their message by a traceback."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitems__(self, tickets: Sequence[Any]) -> Any:
+        try:
+            return self.dataset.__getitems__(tickets)
+        except UnseenError as problem:
+            return problem
+
+
+class _SameErrors(DataLoader[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        for batch in super().__iter__():
+            if isinstance(batch, UnseenError):
+                raise batch
+            yield batch
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def _as_float32(rows: np.ndarray) -> Tensor:
+    # torch widens float16 about six times faster than NumPy, but does not know all of NumPy's whole numbers.
+    return torch.from_numpy(rows).float() if rows.dtype.kind == "f" else torch.from_numpy(rows.astype(np.float32))
+
+
+def _scaled(pixels: np.ndarray) -> Tensor:
+    images = torch.from_numpy(pixels)
+    images = images.unsqueeze(1) if images.ndim == 3 else images.permute(0, 3, 1, 2)
+    return images.to(torch.float32, memory_format=torch.contiguous_format).div_(127.5).sub_(1)
+
+
+def _stacked(items: list[Tensor]) -> Tensor:
+    shapes = {tuple(item.shape) for item in items}
+    if len(shapes) > 1:
+        raise DataError(
+            "images of a batch differ in size", got=sorted(shapes)[:3], use="a transform with a size (plain:size=64)"
+        )
+    return torch.stack(items)

@@ -1,0 +1,78 @@
+"""From a record to a catalogue, from a catalogue to a split, and the check of all images before a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from unseen.core import registry
+from unseen.core.config import build
+from unseen.core.console import progress_bar
+from unseen.core.errors import DataError
+from unseen.data.batches import loader
+from unseen.data.catalogue import Catalogue
+from unseen.data.sources import ImageFiles
+from unseen.data.splits import Split
+
+_SHOWN = 3
+_CHUNK = 16
+
+
+def load_catalogue(record: str | Mapping[str, Any]) -> Catalogue:
+    """The catalogue that a record describes: `"folder=my/birds"` or `{"name": "folder", "path": "my/birds"}`."""
+    catalogue: Catalogue = build(registry.data, record)
+    return catalogue
+
+
+def split_catalogue(catalogue: Catalogue, record: str | Mapping[str, Any]) -> Split:
+    """The catalogue's split that a record describes: `"fraction:train=0.5"` or `{"name": "given"}`."""
+    made: Split = build(registry.split, record)(catalogue)
+    return made
+
+
+def check_images(
+    catalogue: Catalogue,
+    indices: Sequence[int] | np.ndarray | None = None,
+    *,
+    workers: int = 0,
+    quiet: bool = False,
+) -> None:
+    """Decode all image files (or those of `indices`) once, so that a broken one is known before a run starts.
+
+    Other kinds of catalogues hold no files and pass at once.
+
+    Raises:  `DataError` with path and reason of the first broken files and the number of the others
+    """
+    if not isinstance(catalogue.source, ImageFiles):
+        return
+    chosen = [int(index) for index in (range(len(catalogue)) if indices is None else indices)]
+    chunks = [chosen[start : start + _CHUNK] for start in range(0, len(chosen), _CHUNK)]
+    broken: list[str] = []
+    with progress_bar("checking images", len(chosen), quiet=quiet) as bar:
+        for chunk, found in zip(chunks, loader(_Decoded(catalogue.source), chunks, workers=workers), strict=True):
+            broken += found
+            bar.advance(len(chunk))
+    if broken:
+        more = f"; and {len(broken) - _SHOWN:,} more" if len(broken) > _SHOWN else ""
+        files = "1 image file is" if len(broken) == 1 else f"{len(broken):,} image files are"
+        raise DataError(
+            f"{catalogue.name}: {files} broken: {'; '.join(broken[:_SHOWN])}{more}",
+            use="data without them: mend or remove these files",
+        )
+
+
+class _Decoded(Dataset[Any]):
+    """What is wrong with the files of a chunk, as sentences."""
+
+    def __init__(self, source: ImageFiles) -> None:
+        self.source = source
+
+    def __getitems__(self, indices: Sequence[int]) -> list[str]:
+        broken = []
+        for index in indices:
+            try:
+                self.source.image(index)
+            except DataError as problem:
+                broken.append(problem.message)
+        return broken

@@ -1,0 +1,35 @@
+"""Classes: what losses with parameters for each class share: a check of the labels and how proxies start."""
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from unseen.core.errors import BatchError
+from unseen.core.randomness import derive, torch_generator
+from unseen.losses.pairs import Pairs
+
+
+def check_classes(owner: str, pairs: Pairs, num_classes: int, embedding_size: int | None = None) -> None:
+    """Refuse labels outside 0 .. num_classes - 1, and embeddings of another width than the proxies."""
+    if embedding_size is not None and pairs.width != embedding_size:
+        raise BatchError(
+            f"{owner}: embeddings must have the {embedding_size} columns of the proxies",
+            got=tuple(pairs.embeddings.shape),
+        )
+    lowest, highest = torch.aminmax(pairs.labels)
+    if lowest < 0 or highest >= num_classes:
+        raise BatchError(
+            f"{owner}: labels must be 0 to {num_classes - 1}, the training classes by number",
+            got=[int(lowest), int(highest)],
+        )
+
+
+def new_proxies(
+    num_classes: int, embedding_size: int, *, start: Literal["normal", "uniform"], seed: int
+) -> nn.Parameter:
+    """One vector for each class: N(0, 1)/8 ("normal") or U(-1, 1)/sqrt(embedding_size) ("uniform")."""
+    generator = torch_generator(derive(seed, "proxies"))
+    if start == "normal":
+        return nn.Parameter(torch.randn(num_classes, embedding_size, generator=generator) / 8)
+    return nn.Parameter((torch.rand(num_classes, embedding_size, generator=generator) * 2 - 1) / embedding_size**0.5)

@@ -1,0 +1,98 @@
+"""Contrastive: pull pairs of one class together, push pairs of two classes apart up to a margin."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unseen.core.checks import check_above, check_at_least, check_choice
+from unseen.core.registry import loss
+from unseen.losses.pairs import Pairs, distance_of, masked_mean, pairs_of
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, Usage, choose, usage_of
+
+
+def contrastive(
+    pairs: Pairs, chosen: Triplets | PairMasks, *, positive_margin: float, negative_margin: float, squared: bool
+) -> Outcome:
+    """The contrastive value over chosen pairs; formula and symbols are with `Contrastive`."""
+    if isinstance(chosen, Triplets):
+        columns = torch.cat((chosen.positive, chosen.negative))
+        pull, push = distance_of(pairs.similarity_at(chosen.anchor.repeat(2), columns)).view(2, -1)
+        pull, push = (pull - positive_margin).relu(), (negative_margin - push).relu()
+        active = (pull > 0).sum() + (push > 0).sum()
+        used: Tensor | int = len(columns)
+        mean_over = max(1, len(chosen.anchor))
+        if squared:
+            pull, push = pull.square() / 2, push.square() / 2
+        return Outcome((pull.sum() + push.sum()) / mean_over, used, active)
+    pull = (pairs.distance - positive_margin).relu()
+    push = (negative_margin - pairs.distance).relu()
+    active = ((pull > 0) & chosen.positive).sum() + ((push > 0) & chosen.negative).sum()
+    if squared:
+        pull, push = pull.square() / 2, push.square() / 2
+    value = masked_mean(pull, chosen.positive) + masked_mean(push, chosen.negative)
+    return Outcome(value, chosen.positive.sum() + chosen.negative.sum(), active)
+
+
+@loss("contrastive")
+class Contrastive(nn.Module):
+    r"""Distances of positive pairs, plus what negative pairs lack to a margin.
+
+    .. math:: \frac1{|P|} \sum_{(i,j) \in P} [d_{ij} - m]_+ + \frac1{|N|} \sum_{(i,j) \in N} [\gamma - d_{ij}]_+
+
+    =============  ======================================================================
+    d_ij           Euclidean distance of the normalised embeddings i and j
+    P, N           chosen pairs of one class, of two classes: the miner's, or all pairs
+    m, gamma       ``positive_margin`` (>= 0) and ``negative_margin`` (> 0)
+    ``squared``    each term becomes half its square, as Hadsell et al. write it
+    =============  ======================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      a kind of pair that is missing adds 0; zero connected to the graph if both are
+    Reference:  Hadsell et al., Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006
+    Differs:    un-squared distances by default, as Roth et al. (arXiv:2002.08473) train it; two means, not one
+    """
+
+    usage: Usage | None = None
+
+    def __init__(
+        self,
+        *,
+        positive_margin: float = 0.0,
+        negative_margin: float = 1.0,
+        squared: bool = False,
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__()
+        check_at_least("Contrastive", "positive_margin", positive_margin, 0)
+        check_above("Contrastive", "negative_margin", negative_margin, 0)
+        check_choice("Contrastive", "squared", squared, (True, False))
+        self.positive_margin, self.negative_margin, self.squared = positive_margin, negative_margin, squared
+        self.miner = miner
+
+    def forward(
+        self,
+        embeddings: Tensor | Pairs,
+        labels: Tensor | None = None,
+        indices_tuple: Sequence[Tensor] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        *,
+        key: int | None = None,
+    ) -> Tensor:
+        """The loss of a batch; `key` governs the miner's draws."""
+        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
+        outcome = contrastive(
+            pairs,
+            choose(pairs, indices_tuple, self.miner, key),
+            positive_margin=self.positive_margin,
+            negative_margin=self.negative_margin,
+            squared=self.squared,
+        )
+        self.usage = usage_of(pairs, outcome)
+        return outcome.value
+
+    def own_parameters(self) -> list[dict[str, Any]]:
+        """None: this loss has nothing to learn."""
+        return []

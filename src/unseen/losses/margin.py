@@ -1,0 +1,160 @@
+"""Margin: positives inside a boundary, negatives outside it, each by a margin; the boundary can be learnt."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from unseen.core.checks import check_at_least, check_choice, check_count
+from unseen.core.errors import ConfigError
+from unseen.core.registry import loss
+from unseen.losses.classes import check_classes
+from unseen.losses.pairs import Pairs, distance_of, pairs_of
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, Usage, choose, usage_of
+
+Normalizer = Literal["active_pairs", "active_triplets", "none"]
+
+
+def margin(
+    pairs: Pairs,
+    chosen: Triplets | PairMasks,
+    *,
+    boundary: Tensor,
+    margin: float,
+    nu: float,
+    normalizer: Normalizer,
+) -> Outcome:
+    """The margin value over chosen triplets, or all that the chosen pairs form; formula with `Margin`.
+
+    `boundary` is one number for all anchors or a vector with one for each.
+    """
+    is_shared = boundary.ndim == 0
+    if isinstance(chosen, Triplets):
+        columns = torch.cat((chosen.positive, chosen.negative))
+        distance = distance_of(pairs.similarity_at(chosen.anchor.repeat(2), columns)).view(2, -1)
+        beta = boundary if is_shared else boundary[chosen.anchor]
+        near, far = distance.unbind()
+        pull, push = (near - (beta - margin)).relu(), ((beta + margin) - far).relu()
+        total = (pull + push).sum()
+        pulled, pushed = pull.detach() > 0, push.detach() > 0
+        active = (pulled | pushed).sum()
+        count = pulled.sum() + pushed.sum() if normalizer == "active_pairs" else active
+        used: Tensor | int = len(chosen.anchor)
+        regular = beta * used if is_shared else beta.sum()
+    else:
+        # A positive pair stands in as many triplets as its anchor has negatives, and the other way round.
+        positives, negatives = chosen.positive.sum(1), chosen.negative.sum(1)
+        beta = boundary if is_shared else boundary.unsqueeze(1)
+        excess = pairs.distance - beta
+        pull = (excess + margin).relu() * chosen.positive
+        push = (margin - excess).relu() * chosen.negative
+        total = (pull.sum(1) * negatives + push.sum(1) * positives).sum()
+        pulled, pushed = (pull > 0).sum(1), (push > 0).sum(1)
+        triplets = positives * negatives
+        active = (triplets - (positives - pulled) * (negatives - pushed)).sum()
+        count = (pulled * negatives + pushed * positives).sum() if normalizer == "active_pairs" else active
+        used = triplets.sum()
+        regular = beta * used if is_shared else (boundary * triplets).sum()
+    value = total if normalizer == "none" else total / count.clamp(min=1)
+    return Outcome(value + nu * regular if nu else value, used, active)
+
+
+@loss("margin")
+class Margin(nn.Module):
+    r"""What positives lack to be inside a boundary and negatives to be outside, each by a margin.
+
+    .. math:: \frac1{A} \sum_{(a,p,n) \in T} \bigl([d_{ap} - \beta + \gamma]_+ + [\beta - d_{an} + \gamma]_+\bigr)
+              + \nu \sum_{(a,p,n) \in T} \beta
+
+    ==============  ============================================================================================
+    d               Euclidean distance of normalised embeddings
+    T               the miner's triplets; without a miner all triplets of the batch
+    beta            the boundary; ``beta_mode`` keeps it constant, learns one ("global") or one for each class of
+                    the anchor ("per_class", needs ``num_classes``); ``beta`` is then where learning starts
+    beta_lr         learning rate of a learnt boundary; None takes the optimiser's own. No weight decay
+    gamma           ``margin`` (>= 0)
+    A               ``normalizer``: brackets above 0 ("active_pairs"), triplets with at least one such bracket
+                    ("active_triplets", the code of Roth et al.), or 1 ("none"); never below 1
+    nu              weight of the boundary's own size (>= 0)
+    ==============  ============================================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      an anchor without positives or negatives has no triplet; zero connected to the graph if none has
+    Reference:  Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017, arXiv:1706.07567
+    Differs:    the boundary is constant unless ``beta_mode`` says otherwise; the paper's mining is
+                ``miners.DistanceWeighted``
+    Raises:     BatchError for a label outside 0 .. num_classes - 1 when each class has its boundary
+    """
+
+    usage: Usage | None = None
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        beta: float = 1.2,
+        beta_mode: Literal["constant", "global", "per_class"] = "constant",
+        beta_lr: float | None = 5e-4,
+        nu: float = 0.0,
+        normalizer: Normalizer = "active_pairs",
+        num_classes: int | None = None,
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__()
+        check_at_least("Margin", "margin", margin, 0)
+        check_at_least("Margin", "beta", beta, 0)
+        check_choice("Margin", "beta_mode", beta_mode, ("constant", "global", "per_class"))
+        if beta_lr is not None:
+            check_at_least("Margin", "beta_lr", beta_lr, 0)
+        check_at_least("Margin", "nu", nu, 0)
+        check_choice("Margin", "normalizer", normalizer, ("active_pairs", "active_triplets", "none"))
+        if num_classes is not None:
+            check_count("Margin", "num_classes", num_classes)
+        elif beta_mode == "per_class":
+            raise ConfigError("Margin: a boundary for each class needs num_classes", use="num_classes=...")
+        self.margin, self.beta, self.beta_mode, self.beta_lr, self.nu = margin, beta, beta_mode, beta_lr, nu
+        self.normalizer: Normalizer = normalizer
+        self.num_classes, self.miner = num_classes, miner
+        if beta_mode == "global":
+            self.boundary = nn.Parameter(torch.tensor(float(beta)))
+        elif beta_mode == "per_class":
+            self.boundary = nn.Parameter(torch.full((num_classes,), float(beta)))
+
+    def forward(
+        self,
+        embeddings: Tensor | Pairs,
+        labels: Tensor | None = None,
+        indices_tuple: Sequence[Tensor] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        *,
+        key: int | None = None,
+    ) -> Tensor:
+        """The loss of a batch; `key` governs the miner's draws."""
+        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
+        outcome = margin(
+            pairs,
+            choose(pairs, indices_tuple, self.miner, key),
+            boundary=self._boundary_of(pairs),
+            margin=self.margin,
+            nu=self.nu,
+            normalizer=self.normalizer,
+        )
+        self.usage = usage_of(pairs, outcome)
+        return outcome.value
+
+    def own_parameters(self) -> list[dict[str, Any]]:
+        """The boundary, when it is learnt."""
+        if self.beta_mode == "constant":
+            return []
+        return [{"params": [self.boundary], "lr": self.beta_lr, "weight_decay": 0.0}]
+
+    def _boundary_of(self, pairs: Pairs) -> Tensor:
+        if self.beta_mode == "constant":
+            return torch.tensor(float(self.beta), dtype=pairs.embeddings.dtype)
+        boundary = self.boundary.to(pairs.embeddings.dtype)
+        if self.beta_mode == "global":
+            return boundary
+        check_classes("Margin", pairs, len(boundary))
+        return boundary[pairs.labels]

@@ -1,0 +1,100 @@
+"""Multi-similarity: each pair weighs by how it compares with the other pairs of its anchor."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from unseen.core.checks import check_above, check_between, check_choice
+from unseen.core.registry import loss
+from unseen.losses.pairs import Pairs, log1p_sum_exp, pairs_of
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Usage, as_masks, choose, usage_of
+
+
+def multi_similarity(
+    pairs: Pairs,
+    chosen: PairMasks,
+    *,
+    alpha: float,
+    beta: float,
+    threshold: float,
+    reduction: Literal["batch", "kept"],
+) -> Outcome:
+    """The softly counted violating pairs of each anchor, averaged; formula and symbols are with `MultiSimilarity`."""
+    relative = pairs.similarity - threshold
+    pull = log1p_sum_exp(-alpha * relative, chosen.positive) / alpha
+    push = log1p_sum_exp(beta * relative, chosen.negative) / beta
+    is_kept = chosen.positive.any(1) & chosen.negative.any(1)
+    kept = is_kept.sum()
+    count = len(pairs) if reduction == "batch" else kept.clamp(min=1)
+    used = ((chosen.positive | chosen.negative).sum(1) * is_kept).sum()
+    return Outcome(((pull + push) * is_kept).sum() / count, used, used)
+
+
+@loss("multi_similarity")
+class MultiSimilarity(nn.Module):
+    r"""Mean over anchors of their softly counted violating pairs.
+
+    .. math:: \frac1n \sum_i \tfrac1\alpha \log\bigl[1 + \sum_{k \in P_i} e^{-\alpha (s_{ik} - \lambda)}\bigr]
+                            + \tfrac1\beta  \log\bigl[1 + \sum_{k \in N_i} e^{ \beta (s_{ik} - \lambda)}\bigr]
+
+    =============  ==========================================================================
+    s_ik           cosine similarity of embeddings i and k
+    P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
+    alpha, beta    sharpness of the pull and of the push (> 0)
+    lambda         ``threshold``, the similarity that counts as neutral
+    ``reduction``  n counts all anchors ("batch") or those with both kinds of pair ("kept")
+    =============  ==========================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      an anchor without chosen positives or without chosen negatives adds 0; zero connected to the
+                graph if none has both
+    Reference:  Wang et al., Multi-Similarity Loss with General Pair Weighting, CVPR 2019, arXiv:1904.06627
+    Differs:    the paper's pair mining is a miner here: ``miners.MultiSimilarity``; without it all pairs count
+    """
+
+    usage: Usage | None = None
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 2.0,
+        beta: float = 40.0,
+        threshold: float = 0.5,
+        reduction: Literal["batch", "kept"] = "batch",
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__()
+        check_above("MultiSimilarity", "alpha", alpha, 0)
+        check_above("MultiSimilarity", "beta", beta, 0)
+        check_between("MultiSimilarity", "threshold", threshold, -1, 1)
+        check_choice("MultiSimilarity", "reduction", reduction, ("batch", "kept"))
+        self.alpha, self.beta, self.threshold, self.miner = alpha, beta, threshold, miner
+        self.reduction: Literal["batch", "kept"] = reduction
+
+    def forward(
+        self,
+        embeddings: Tensor | Pairs,
+        labels: Tensor | None = None,
+        indices_tuple: Sequence[Tensor] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        *,
+        key: int | None = None,
+    ) -> Tensor:
+        """The loss of a batch; `key` governs the miner's draws."""
+        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
+        outcome = multi_similarity(
+            pairs,
+            as_masks(pairs, choose(pairs, indices_tuple, self.miner, key)),
+            alpha=self.alpha,
+            beta=self.beta,
+            threshold=self.threshold,
+            reduction=self.reduction,
+        )
+        self.usage = usage_of(pairs, outcome)
+        return outcome.value
+
+    def own_parameters(self) -> list[dict[str, Any]]:
+        """None: this loss has nothing to learn."""
+        return []

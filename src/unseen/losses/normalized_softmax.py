@@ -1,0 +1,74 @@
+"""Normalised softmax: classification of unit embeddings by unit class vectors at a temperature."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from unseen.core.checks import check_above, check_at_least, check_count
+from unseen.core.registry import loss
+from unseen.losses.classes import check_classes, new_proxies
+from unseen.losses.pairs import Pairs, inner_products, pairs_of, unit_vectors
+from unseen.losses.tuples import Outcome, Usage, usage_of
+
+
+def normalized_softmax(pairs: Pairs, proxies: Tensor, *, temperature: float) -> Outcome:
+    """The mean cross-entropy of cosine logits over all classes; formula and symbols are with `NormalizedSoftmax`."""
+    logits = inner_products(pairs.normalized, unit_vectors(proxies)) / temperature
+    return Outcome(cross_entropy(logits, pairs.labels), len(pairs), len(pairs))
+
+
+@loss("normalized_softmax")
+class NormalizedSoftmax(nn.Module):
+    r"""Mean cross-entropy of the cosines between embeddings and learnt class vectors.
+
+    .. math:: -\frac1n \sum_i \log \frac{e^{c_{i y_i} / T}}{\sum_c e^{c_{ic} / T}}
+
+    ===============  ===================================================================================
+    c_ic             cosine of embedding i and class vector c, over all training classes
+    T                ``temperature`` (> 0)
+    ``proxy_lr``     learning rate of the class vectors; None takes the optimiser's own. No weight decay
+    ``seed``         the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn from it
+    ===============  ===================================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      every embedding has its class vector, so every batch counts; one class in all gives 0
+    Reference:  Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC 2019, arXiv:1811.12649
+    Differs:    nothing; Roth et al. (arXiv:2002.08473) print it without the class itself in the denominator
+    Raises:     BatchError for a label outside 0 .. num_classes - 1
+    """
+
+    usage: Usage | None = None
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        embedding_size: int,
+        temperature: float = 0.05,
+        proxy_lr: float | None = 1e-5,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_count("NormalizedSoftmax", "num_classes", num_classes)
+        check_count("NormalizedSoftmax", "embedding_size", embedding_size)
+        check_above("NormalizedSoftmax", "temperature", temperature, 0)
+        if proxy_lr is not None:
+            check_at_least("NormalizedSoftmax", "proxy_lr", proxy_lr, 0)
+        check_count("NormalizedSoftmax", "seed", seed, 0)
+        self.num_classes, self.embedding_size, self.temperature = num_classes, embedding_size, temperature
+        self.proxy_lr, self.seed = proxy_lr, seed
+        self.proxies = new_proxies(num_classes, embedding_size, start="uniform", seed=seed)
+
+    def forward(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Tensor:
+        """The loss of a batch; `key` is taken for the sake of one call shape, nothing is drawn."""
+        pairs = pairs_of(embeddings, labels)
+        check_classes("NormalizedSoftmax", pairs, self.num_classes, self.embedding_size)
+        proxies = self.proxies.to(pairs.embeddings.dtype)
+        outcome = normalized_softmax(pairs, proxies, temperature=self.temperature)
+        self.usage = usage_of(pairs, outcome)
+        return outcome.value
+
+    def own_parameters(self) -> list[dict[str, Any]]:
+        """The class vectors."""
+        return [{"params": [self.proxies], "lr": self.proxy_lr, "weight_decay": 0.0}]

@@ -1,0 +1,268 @@
+"""Pairs: similarities, distances and label masks of one batch, computed once and shared by its miner and its loss."""
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unseen.core.errors import BatchError
+
+DISTANCE_EPSILON = 1e-8
+"""Added to squared distances before the root, so that a distance of 0 has a finite gradient."""
+
+SHORTEST = 1e-12
+"""A vector without a coordinate this large has no direction: it counts as zero and gets no gradient."""
+
+
+class _Unit(torch.autograd.Function):
+    """Rows divided by `scale` and then by their length; the gradient in four operations instead of eleven."""
+
+    @staticmethod
+    def forward(context: Any, vectors: Tensor, scale: Tensor) -> Tensor:
+        unit = vectors / scale
+        # Rows with a direction have a coordinate of exactly 1 here, so only zero rows are clamped.
+        length = torch.linalg.vector_norm(unit, dim=1, keepdim=True).clamp_(min=0.5)
+        unit /= length
+        context.save_for_backward(unit, length * scale)
+        return unit
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        unit, length = context.saved_tensors
+        return (gradient - unit * (gradient * unit).sum(1, keepdim=True)) / length, None
+
+
+class _SelfProduct(torch.autograd.Function):
+    """All inner products of the rows of one matrix; the gradient needs one product where autograd takes two."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor) -> Tensor:
+        context.save_for_backward(rows)
+        return rows @ rows.T
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        (rows,) = context.saved_tensors
+        return (gradient + gradient.T) @ rows
+
+
+def unit_vectors(vectors: Tensor, largest: Tensor | None = None) -> Tensor:
+    """The rows at length 1, finite with finite gradients for every finite row.
+
+    Rows are first divided by their largest coordinate, so that squares neither overflow nor vanish; a row whose
+    coordinates are all below 1e-12 gives zeros and gets no gradient. `largest` may hold those coordinates already.
+    """
+    if largest is None:
+        largest = vectors.detach().abs().amax(1, keepdim=True)
+    return _Unit.apply(vectors, largest.masked_fill(largest < SHORTEST, torch.inf))
+
+
+def inner_products(left: Tensor, right: Tensor) -> Tensor:
+    """All inner products of the rows of two matrices, in the matrices' own precision even under autocast."""
+    with torch.autocast(left.device.type, enabled=False):
+        return _SelfProduct.apply(left) if left is right else left @ right.T
+
+
+def squared_distance_of(similarity: Tensor) -> Tensor:
+    """Squared Euclidean distances of unit vectors from their similarities: 2 - 2 s, never below 0."""
+    return torch.rsub(similarity, 2, alpha=2).clamp(min=0)
+
+
+def distance_of(similarity: Tensor) -> Tensor:
+    """Euclidean distances of unit vectors from their similarities: sqrt(max(2 - 2 s, 0) + 1e-8)."""
+    return torch.rsub(similarity, 2 + DISTANCE_EPSILON, alpha=2).clamp(min=DISTANCE_EPSILON).sqrt()
+
+
+def log1p_sum_exp(values: Tensor, mask: Tensor, dim: int = 1) -> Tensor:
+    """log(1 + sum of exp(value) over the mask) along a dimension; 0 where the mask is empty. Never overflows."""
+    values = values.masked_fill(~mask, -torch.inf)
+    largest = values.detach().amax(dim, keepdim=True).clamp(min=0)
+    total = (values - largest).exp().sum(dim) + (-largest).exp().squeeze(dim)
+    return largest.squeeze(dim) + total.log()
+
+
+def log_sum_exp(values: Tensor, mask: Tensor, dim: int = 1) -> Tensor:
+    """log(sum of exp(value) over the mask) along a dimension; 0, without gradient, where the mask is empty."""
+    values = values.masked_fill(~mask, -torch.inf)
+    largest = values.detach().amax(dim, keepdim=True)
+    largest = largest.masked_fill(largest == -torch.inf, 0)
+    total = (values - largest).exp().sum(dim)
+    return largest.squeeze(dim) + total.masked_fill(total == 0, 1).log()
+
+
+def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
+    """The sum of the values under the mask; values outside it may be anything finite."""
+    return (values * mask).sum()
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean of the values under the mask; 0, connected to the graph, where the mask is empty."""
+    return masked_sum(values, mask) / mask.sum().clamp(min=1)
+
+
+class Pairs:
+    """All pairs of a batch (rows: anchors) with itself or with a reference set (columns).
+
+    Everything is computed when first asked for and then kept, in at least float32 and outside autocast. Self pairs
+    are in no mask. `detached` gives the same object without gradients: what a miner computes there is not computed
+    again for the loss.
+
+    Shape:   n embeddings of width d and m columns -> matrices n x m; without a reference set m = n
+    Raises:  BatchError for embeddings that are not 2-D, floating and finite, and for labels that do not fit them
+    """
+
+    def __init__(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        ref_embeddings: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+    ) -> None:
+        self.embeddings, self._largest = _checked_embeddings("embeddings", embeddings)
+        self.labels = _checked_labels("labels", labels, self.embeddings)
+        if (ref_embeddings is None) != (ref_labels is None):
+            raise BatchError("a reference set needs embeddings and labels", use="ref_emb together with ref_labels")
+        self.is_self = ref_embeddings is None or (ref_embeddings is embeddings and ref_labels is labels)
+        if self.is_self:
+            self.ref_embeddings, self._ref_largest, self.ref_labels = self.embeddings, self._largest, self.labels
+        else:
+            self.ref_embeddings, self._ref_largest = _checked_embeddings("ref_emb", ref_embeddings)
+            self.ref_labels = _checked_labels("ref_labels", ref_labels, self.ref_embeddings)
+            if self.ref_embeddings.shape[1] != self.embeddings.shape[1]:
+                raise BatchError(
+                    f"ref_emb must be as wide as the embeddings ({self.embeddings.shape[1]})",
+                    got=tuple(self.ref_embeddings.shape),
+                )
+        # A miner asks first and asks under no_grad; what the loss shares with it must still have its graph.
+        self._records_graph = torch.is_grad_enabled()
+
+    def __len__(self) -> int:
+        """The number of anchors."""
+        return self.embeddings.shape[0]
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates of an embedding."""
+        return self.embeddings.shape[1]
+
+    @cached_property
+    def normalized(self) -> Tensor:
+        """The embeddings at length 1 (zero vectors stay zero)."""
+        with torch.set_grad_enabled(self._records_graph):
+            return unit_vectors(self.embeddings, self._largest)
+
+    @cached_property
+    def ref_normalized(self) -> Tensor:
+        """The reference set at length 1; the embeddings' own unit vectors where there is none."""
+        if self.is_self:
+            return self.normalized
+        with torch.set_grad_enabled(self._records_graph):
+            return unit_vectors(self.ref_embeddings, self._ref_largest)
+
+    @cached_property
+    def similarity(self) -> Tensor:
+        """Cosine similarities, n x m."""
+        with torch.set_grad_enabled(self._records_graph):
+            return inner_products(self.normalized, self.ref_normalized)
+
+    @cached_property
+    def squared_distance(self) -> Tensor:
+        """Squared Euclidean distances of the unit vectors, n x m."""
+        with torch.set_grad_enabled(self._records_graph):
+            return squared_distance_of(self.similarity)
+
+    @cached_property
+    def distance(self) -> Tensor:
+        """Euclidean distances of the unit vectors, n x m."""
+        with torch.set_grad_enabled(self._records_graph):
+            return distance_of(self.similarity)
+
+    def similarity_at(self, anchors: Tensor, others: Tensor) -> Tensor:
+        """The similarities of some pairs, by row and column."""
+        return self.similarity.flatten().index_select(0, anchors * self.similarity.shape[1] + others)
+
+    @cached_property
+    def same(self) -> Tensor:
+        """Where the labels are equal, self pairs included."""
+        return self.labels.unsqueeze(1) == self.ref_labels
+
+    @cached_property
+    def positive(self) -> Tensor:
+        """Where the labels are equal and the two are not one and the same sample."""
+        return self.same.clone().fill_diagonal_(False) if self.is_self else self.same
+
+    @cached_property
+    def negative(self) -> Tensor:
+        """Where the labels differ."""
+        return ~self.same
+
+    @cached_property
+    def positive_count(self) -> Tensor:
+        """How many positives each anchor has."""
+        return self.same.sum(1) - int(self.is_self)
+
+    @cached_property
+    def negative_count(self) -> Tensor:
+        """How many negatives each anchor has."""
+        return self.same.shape[1] - int(self.is_self) - self.positive_count
+
+    @cached_property
+    def detached(self) -> "Pairs":
+        """The same pairs without gradients, for miners; shares every matrix and mask that both need."""
+        view = object.__new__(Pairs)
+        shared = ("is_self", "labels", "ref_labels", "same", "positive", "positive_count", "negative", "negative_count")
+        view.__dict__.update({name: getattr(self, name) for name in shared})
+        for name in ("embeddings", "ref_embeddings", "normalized", "ref_normalized", "similarity"):
+            view.__dict__[name] = getattr(self, name).detach()
+        view._records_graph = False
+        view.__dict__["detached"] = view
+        return view
+
+
+def pairs_of(
+    embeddings: "Tensor | Pairs",
+    labels: Tensor | None,
+    ref_embeddings: Tensor | None = None,
+    ref_labels: Tensor | None = None,
+) -> Pairs:
+    """The pairs a caller has built already, or new ones from embeddings and labels."""
+    if isinstance(embeddings, Pairs):
+        if labels is not None or ref_embeddings is not None or ref_labels is not None:
+            raise BatchError("pairs hold their labels and reference set already", use="loss(pairs)")
+        return embeddings
+    if labels is None:
+        raise BatchError("embeddings come without labels", use="loss(embeddings, labels) or loss(pairs)")
+    return Pairs(embeddings, labels, ref_embeddings, ref_labels)
+
+
+def _checked_embeddings(name: str, embeddings: Any) -> tuple[Tensor, Tensor]:
+    if not isinstance(embeddings, Tensor) or embeddings.ndim != 2 or 0 in embeddings.shape:
+        raise BatchError(f"{name} must be a tensor of n rows and d columns, both at least 1", got=_shape(embeddings))
+    if not embeddings.is_floating_point():
+        raise BatchError(f"{name} must be floating-point numbers", got=embeddings.dtype)
+    if embeddings.dtype not in (torch.float32, torch.float64):
+        embeddings = embeddings.float()
+    largest = embeddings.detach().abs().amax(1, keepdim=True)
+    is_finite = largest.isfinite()
+    if not is_finite.all():
+        broken = (~is_finite).nonzero()[:, 0].tolist()
+        raise BatchError(
+            f"{name}: {len(broken)} of {len(largest)} rows hold NaN or infinity, the first is row {broken[0]}",
+            use="a lower learning rate or gradient clipping, and check the inputs of the batch",
+        )
+    return embeddings, largest
+
+
+def _checked_labels(name: str, labels: Any, embeddings: Tensor) -> Tensor:
+    if not isinstance(labels, Tensor) or labels.ndim != 1:
+        raise BatchError(f"{name} must be a 1-D tensor of whole numbers", got=_shape(labels))
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise BatchError(f"{name} must be whole numbers", got=labels.dtype)
+    if len(labels) != len(embeddings):
+        raise BatchError(f"{name} must be one for each of the {len(embeddings)} embeddings", got=len(labels))
+    return labels.to(embeddings.device, torch.int64)
+
+
+def _shape(value: Any) -> Any:
+    return tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__

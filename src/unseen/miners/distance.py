@@ -1,0 +1,78 @@
+"""Distance-weighted: negatives drawn so that all distances come about equally often."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.checks import check_between, check_count
+from unseen.core.errors import ConfigError
+from unseen.core.registry import miner
+from unseen.losses.pairs import Pairs, pairs_of
+from unseen.losses.tuples import Triplets
+from unseen.miners.draws import draw, triplets_of, uniform_numbers
+
+
+def log_inverse_density(similarity: Tensor, width: int, lower_cutoff: float) -> Tensor:
+    """Log of one over the density of distances between uniform points of a sphere, up to a constant.
+
+    On the sphere d^2 = 2 - 2s, so (2 - D) log d - (D - 3)/2 log(1 - d^2/4) is, but for a constant,
+    (3 - D)/2 log(1 - s^2) - 1/2 log(1 - s). Distances below the cut-off count as the cut-off, and 1 - s^2 as at
+    least 4e-8, so that antipodes stay finite.
+    """
+    capped = similarity.clamp(max=1 - lower_cutoff**2 / 2)
+    logarithm = capped.square().neg_().add_(1).clamp_(min=4e-8).log_().mul_((3 - width) / 2)
+    return logarithm.sub_(capped.neg_().add_(1).log_(), alpha=0.5)
+
+
+@miner("distance")
+class DistanceWeighted:
+    r"""For each anchor a uniform positive, and a negative by the inverse density of its distance.
+
+    .. math:: p \sim U(P_a), \quad P(n) \propto 1/q(\max(d_{an}, c)), \quad
+              \log q(d) = (D - 2) \log d + \tfrac{D - 3}2 \log(1 - d^2/4)
+
+    ================  ==========================================================================================
+    d, D              Euclidean distance of the normalised embeddings, and their width
+    P_a, N_a          others with the label of a; others with another label, n among them
+    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives weigh as if they were there
+    ``upper_cutoff``  negatives farther than this are not drawn; None draws at any distance
+    per_anchor        triplets for each anchor (>= 1), drawn independently
+    ================  ==========================================================================================
+
+    Weights are normalised for each anchor by itself, so that every anchor with a positive and a negative is covered.
+
+    Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
+    Empty:      where all negatives are beyond the upper cut-off, any of them, uniformly; anchors without positives or
+                negatives are left out
+    Reference:  Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017, arXiv:1706.07567
+    Differs:    nothing; the code of Roth et al. (arXiv:2002.08473) has no upper cut-off: ``upper_cutoff=None``
+    """
+
+    def __init__(self, *, lower_cutoff: float = 0.5, upper_cutoff: float | None = 1.4, per_anchor: int = 1) -> None:
+        check_between("DistanceWeighted", "lower_cutoff", lower_cutoff, 1e-3, 1.999)
+        if upper_cutoff is not None:
+            check_between("DistanceWeighted", "upper_cutoff", upper_cutoff, 0, 2)
+            if upper_cutoff < lower_cutoff:
+                raise ConfigError(
+                    f"DistanceWeighted: upper_cutoff must be at least lower_cutoff ({lower_cutoff})", got=upper_cutoff
+                )
+        check_count("DistanceWeighted", "per_anchor", per_anchor)
+        self.lower_cutoff, self.upper_cutoff, self.per_anchor = lower_cutoff, upper_cutoff, per_anchor
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Triplets:
+        """The triplets of a batch, a function of embeddings, labels and key."""
+        pairs = pairs_of(embeddings, labels).detached
+        numbers = uniform_numbers(pairs, key, draws=2, per_anchor=self.per_anchor)
+        return triplets_of(pairs, draw(pairs.positive, numbers[0]), draw(self.weights(pairs), numbers[1]))
+
+    def weights(self, pairs: Pairs) -> Tensor:
+        """The weight of every pair, 0 for those that are never drawn; the largest of an anchor is 1."""
+        is_refused = pairs.same
+        if self.upper_cutoff is not None:
+            is_refused = is_refused | (pairs.similarity < 1 - self.upper_cutoff**2 / 2)
+        logarithm = log_inverse_density(pairs.similarity, pairs.width, self.lower_cutoff)
+        logarithm.masked_fill_(is_refused, -torch.inf)
+        largest = logarithm.amax(1, keepdim=True)
+        is_bare = largest == -torch.inf
+        weights = logarithm.sub_(largest.masked_fill_(is_bare, 0)).exp_()
+        return weights.add_(pairs.negative & is_bare) if is_bare.any() else weights

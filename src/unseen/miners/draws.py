@@ -1,0 +1,35 @@
+"""Draws: one column for each row by weight, from one uniform number each; what all random miners share."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.randomness import key_from_torch, torch_generator
+from unseen.losses.pairs import Pairs
+from unseen.losses.tuples import Triplets
+
+
+def uniform_numbers(pairs: Pairs, key: int | None, *, draws: int, per_anchor: int) -> Tensor:
+    """Numbers in [0, 1), draws x anchors x per_anchor, from the key alone; no key takes one from torch's generator."""
+    generator = torch_generator(key_from_torch() if key is None else key)
+    numbers = torch.rand(draws, len(pairs), per_anchor, generator=generator, dtype=torch.float64)
+    # A hair below 1, so that a share of a total never rounds up to the total.
+    return numbers.mul_(1 - 2**-40).to(pairs.labels.device)
+
+
+def draw(weights: Tensor, numbers: Tensor) -> Tensor:
+    """For each row and number a column, with probability proportional to its weight.
+
+    Weights are >= 0 (a mask will do); a column of weight 0 is never drawn from a row that has another. The column
+    is where the row's running total passes the number's share of the whole: no loop, and no random matrix.
+    """
+    running = weights.cumsum(1, dtype=torch.float64)
+    return torch.searchsorted(running, numbers * running[:, -1:], right=True).clamp_(max=weights.shape[1] - 1)
+
+
+def triplets_of(pairs: Pairs, positive: Tensor, negative: Tensor) -> Triplets:
+    """Triplets of the anchors with a positive and a negative, from columns drawn for all (anchors x per_anchor)."""
+    anchor = torch.arange(len(pairs), device=positive.device)
+    is_complete = torch.minimum(pairs.positive_count, pairs.negative_count) > 0
+    if not is_complete.all():
+        anchor, positive, negative = anchor[is_complete], positive[is_complete], negative[is_complete]
+    return Triplets(anchor.repeat_interleave(positive.shape[1]), positive.flatten(), negative.flatten())

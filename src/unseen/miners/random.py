@@ -1,0 +1,39 @@
+"""Random: for each anchor a positive and a negative, all equally likely."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.checks import check_count
+from unseen.core.registry import miner
+from unseen.losses.pairs import Pairs, pairs_of
+from unseen.losses.tuples import Triplets
+from unseen.miners.draws import draw, triplets_of, uniform_numbers
+
+
+@miner("random")
+class Random:
+    r"""For each anchor a positive and a negative, drawn uniformly.
+
+    .. math:: p \sim U(P_a), \quad n \sim U(N_a)
+
+    ==============  ============================================================
+    P_a, N_a        others with the label of a; others with another label
+    per_anchor      triplets for each anchor (>= 1), drawn independently
+    ==============  ============================================================
+
+    Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
+    Empty:      anchors without positives or negatives are left out
+    Reference:  Roth et al., Revisiting Training Strategies in Deep Metric Learning, ICML 2020, arXiv:2002.08473
+    Differs:    every anchor gives as many triplets; their code draws among all triplets of the batch
+    """
+
+    def __init__(self, *, per_anchor: int = 1) -> None:
+        check_count("Random", "per_anchor", per_anchor)
+        self.per_anchor = per_anchor
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Triplets:
+        """The triplets of a batch, a function of its labels and the key."""
+        pairs = pairs_of(embeddings, labels)
+        numbers = uniform_numbers(pairs, key, draws=2, per_anchor=self.per_anchor)
+        return triplets_of(pairs, draw(pairs.positive, numbers[0]), draw(pairs.negative, numbers[1]))

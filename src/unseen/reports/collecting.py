@@ -1,0 +1,91 @@
+"""From a study's or a run's folder to the content of its report."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import unseen
+from unseen.core.config import Record
+from unseen.core.errors import DataError
+from unseen.core.files import read_json
+from unseen.evaluation.shown import load_shown
+from unseen.reports.content import Content, Failed, Row
+from unseen.studies import Store
+from unseen.studies.runner import STORE
+
+
+def collect(folder: Path) -> Content:
+    """The content of the report on a study or on a run, whatever of it is finished.
+
+    Raises: `DataError` for a folder that holds neither, or nothing finished yet
+    """
+    if (folder / STORE).is_file():
+        content = _of_study(folder)
+    elif (folder / "run.json").is_file():
+        content = _of_run(folder)
+    else:
+        raise DataError(f"{folder} is no folder of a study or of a run", use="what `unseen train` or `study` wrote")
+    if not content.rows and not content.failed:
+        raise DataError(f"nothing in {folder} is finished yet", use="the command that began it, to continue it")
+    return content
+
+
+def _of_study(folder: Path) -> Content:
+    with TemporaryDirectory() as temporary:
+        # A copy: a report that takes long to draw must not hold up the writers of the study.
+        copy = Path(temporary) / STORE
+        with Store(folder / STORE) as store:
+            store.snapshot(copy)
+        with Store(copy) as store:
+            plan, results, cells = store.plan(), store.results(), store.cells()
+    rows = [
+        _row(
+            (result.cell.data, result.cell.split, result.cell.method, result.cell.seed),
+            result.content,
+            folder / "cells" / result.cell.name,
+        )
+        for result in results
+    ]
+    failed = [
+        Failed(
+            labels=(cell.data, cell.split, cell.method, f"seed {cell.seed}"),
+            sentence=state.error or "no reason was kept",
+        )
+        for state in cells
+        if state.state == "failed"
+        for cell in [state.cell]
+    ]
+    return Content(title=plan.get("title", folder.name), version=unseen.__version__, rows=rows, failed=failed)
+
+
+def _of_run(folder: Path) -> Content:
+    recipe = read_json(folder / "run.json")["recipe"]
+    if not (folder / "result.json").is_file():
+        return Content(title=folder.name, version=unseen.__version__, rows=[])
+    method = "un-trained" if recipe["loss"] is None else recipe["loss"]["name"]
+    labels = (recipe["data"]["name"], recipe["split"]["name"], method, recipe["seed"])
+    row = _row(labels, read_json(folder / "result.json"), folder)
+    return Content(title=f"{method} on {labels[0]}", version=unseen.__version__, rows=[row])
+
+
+def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Row:
+    data, split, method, seed = labels
+    scores, protocol = content["scores"], content["protocol"]
+    return Row(
+        data=data,
+        split=split,
+        method=method,
+        seed=seed,
+        is_trained=protocol["epochs"] > 0,
+        scores=scores["numbers"],
+        counts={
+            "queries": scores["queries"],
+            "gallery": scores["gallery"],
+            "classes": scores["classes"],
+            "queries without positives": scores["queries_without_positives"],
+        },
+        definitions=scores["definitions"],
+        history=content["history"],
+        protocol=protocol,
+        seconds=content["seconds"],
+        shown=load_shown(folder / "shown.npz") if (folder / "shown.npz").is_file() else None,
+    )

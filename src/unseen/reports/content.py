@@ -1,0 +1,71 @@
+"""What a report is made of: plain data, so that a report is a pure function of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from unseen.reports.shown import Shown
+
+# Protocol fields in which rows of one ranking may differ: they are what is compared.
+MAY_DIFFER = ("method", "loss", "miner", "robust", "seed")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Row:
+    """One measured cell: a method with one seed on one split of one data set.
+
+    =============  ====================================================================================
+    is_trained     False for rows that show what is there without learning (raw pixels, un-trained network)
+    counts         "queries", "classes", "gallery", "queries without positives", ...
+    definitions    a sentence for each score
+    history        {"epoch", "step", "loss", "validation": {score: value} or absent, "seconds"} an epoch
+    protocol       nested: everything that the scores depend on
+    shown          embeddings and neighbours to draw, where they were kept
+    =============  ====================================================================================
+    """
+
+    data: str
+    split: str
+    method: str
+    seed: int
+    is_trained: bool
+    scores: Mapping[str, float]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    definitions: Mapping[str, str] = field(default_factory=dict)
+    history: Sequence[Mapping[str, Any]] = ()
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    shown: Shown | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A cell that gave no scores: its labels (data, split, method, seed) and one sentence that says why."""
+
+    labels: tuple[str, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Content:
+    """All that one report shows.
+
+    ==================  ===============================================================================
+    main_score          the score that ranks; where no row has it, the first score of the first row
+    lower_is_better     scores of which less is better
+    split_descriptions  for a split label, words that follow "On": "characters never seen in training"
+    compare_with        the un-trained method that maps and neighbours show beside the best one
+    may_differ          protocol fields (a component of the path) in which ranked rows may differ
+    ==================  ===============================================================================
+    """
+
+    title: str
+    version: str
+    rows: Sequence[Row]
+    description: str = ""
+    failed: Sequence[Failed] = ()
+    main_score: str = "recall@1"
+    lower_is_better: Sequence[str] = ()
+    split_descriptions: Mapping[str, str] = field(default_factory=dict)
+    compare_with: str = "un-trained network"
+    may_differ: Sequence[str] = MAY_DIFFER

@@ -1,0 +1,51 @@
+"""The readable tables at the end of a command."""
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from unseen.reports.content import Content
+from unseen.reports.page import columns
+from unseen.reports.ranking import Ranking, are_percentages, cell, rankings
+from unseen.reports.text import cut, plain
+
+
+def terminal_table(content: Content) -> list[RenderableType]:
+    """One table for each data set and split, a line where rows were not ranked, a line for each failed cell."""
+    percent = are_percentages(content)
+    parts: list[RenderableType] = []
+    for table in rankings(content):
+        parts.append(_table(table, percent))
+        if table.differences:
+            fields = ", ".join(" › ".join(difference.path) for difference in table.differences)
+            parts.append(
+                Text(cut(plain(f"Not ranked: unlike protocols, rows differ in {fields}"), 400), style="yellow")
+            )
+    for failed in content.failed:
+        labels = " / ".join(cut(plain(label), 40) for label in failed.labels)
+        parts.append(Text(f"failed: {labels}: {cut(plain(failed.sentence), 400)}", style="red"))
+    return parts
+
+
+def _table(table: Ranking, percent: dict[str, bool]) -> Table:
+    # Text objects, not strings: rich would read [red] in a name as an instruction.
+    title = Text(f"{cut(plain(table.data), 60)} / {cut(plain(table.split), 60)}", style="bold")
+    drawn = Table(title=title, title_justify="left", header_style="bold")
+    drawn.add_column("#", justify="right", style="dim")
+    drawn.add_column("method")
+    shown = columns(table.scores)
+    for score in shown:
+        unit = " %" if percent[score] else ""
+        drawn.add_column(Text(cut(plain(score), 20) + unit), justify="right", no_wrap=True)
+    drawn.add_column("seeds", justify="right")
+    for position, entry in enumerate(table.entries):
+        cells = []
+        for score in shown:
+            mean, deviation = cell(entry, score, percent=percent[score])
+            is_best = entry.is_trained and entry.summary(score).mean == table.best.get(score)
+            text = Text(mean, style="bold green" if is_best else "")
+            cells.append(text.append(f" ± {deviation}", style="dim") if mean != "–" else text)
+        name = Text(cut(plain(entry.method), 60), style="" if entry.is_trained else "italic")
+        is_last_trained = position == len(table.trained) - 1 and bool(table.untrained)
+        drawn.add_row(str(entry.rank or ""), name, *cells, str(entry.seeds), end_section=is_last_trained)
+    return drawn

@@ -1,0 +1,115 @@
+"""Text and numbers as a reader sees them: nothing invisible, nothing endless, numbers aligned."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+
+
+def clean(text: str, *, keep: str = "\n\t") -> str:
+    """The text with a visible sign for each control character; half surrogates, which no file can hold, go too.
+
+    >>> clean("a" + chr(0) + "b" + chr(27))
+    'a␀b␛'
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter in keep else _visible(letter) for letter in text)
+
+
+def _visible(letter: str) -> str:
+    code = ord(letter)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    is_unfit = 0x80 <= code < 0xA0 or 0xD800 <= code < 0xE000 or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code < 0xFDF0
+    return "\ufffd" if is_unfit else letter
+
+
+def plain(text: str) -> str:
+    """The text on one line, for terminals and tables: line breaks and changes of direction become visible too."""
+    text = clean(text, keep="").replace("\u2028", "␊").replace("\u2029", "␊")
+    return text.translate(dict.fromkeys(BIDIRECTIONAL, "\ufffd"))
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters, with an ellipsis where something went."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def full(text: str) -> str:
+    """The whole text for a tool tip; above 1,000 characters its start and its length."""
+    return text if len(text) <= 1000 else f"{text[:1000]}… ({len(text):,} characters)"
+
+
+def isolated(text: str) -> str:
+    """The text between marks that keep its writing direction from spilling into its neighbours."""
+    return f"\u2068{text}\u2069"
+
+
+def number(value: float, *, percent: bool) -> str:
+    """A score: one decimal of a percentage, else three significant digits.
+
+    >>> number(0.5234, percent=True), number(12.3456, percent=False), number(float("nan"), percent=True)
+    ('52.3', '12.3', 'not finite')
+    """
+    if not math.isfinite(value):
+        return "not finite"
+    return f"{100 * value:.1f}" if percent else f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    >>> duration(4.21), duration(75), duration(7300)
+    ('4.2 s', '1 min 15 s', '2 h 1 min')
+    """
+    if not math.isfinite(seconds):
+        return "not finite"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60} min"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as an English list.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    *head, last = words
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def value_text(value: Any) -> str:
+    """A protocol value in words; what is not simple is written as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, (list, tuple)) and all(isinstance(entry, (str, int, float)) for entry in value):
+        return ", ".join(value_text(entry) for entry in value) or "none"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """The leaves of a nested mapping by their path.
+
+    >>> flat({"batch": {"size": 128}, "epochs": 3})
+    {('batch', 'size'): 128, ('epochs',): 3}
+    """
+    leaves: dict[tuple[str, ...], Any] = {}
+    for key, value in tree.items():
+        here = (*path, str(key))
+        if isinstance(value, Mapping) and value:
+            leaves.update(flat(value, here))
+        else:
+            leaves[here] = value
+    return leaves

@@ -1,0 +1,110 @@
+"""Samples-per-class: a batch is b/n classes with n images each."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unseen.core.checks import check_count
+from unseen.core.errors import ConfigError, DataError
+from unseen.core.randomness import derive, numpy_generator
+from unseen.core.registry import sampler
+
+
+class Place(NamedTuple):
+    """Where a batch stands in a run; with the seed it decides everything about the batch."""
+
+    epoch: int
+    batch: int
+
+
+@sampler("samples_per_class")
+class SamplesPerClass:
+    """Batches of b/n classes with n images each; every class is reached in every round.
+
+    A round deals all C classes in a keyed order, b/n to a batch; the last batch of a round is filled up with classes from
+    the start of the same order. On its visits a class deals its images in the same way: a class of s images has
+    shown all of them after ceil(s / n) rounds. Both are functions of seed and batch number; nothing is carried over.
+
+    ==============  =================================================================
+    batch_size      b, images in a batch
+    per_class       n, images of one class in a batch; b is a multiple of n
+    ==============  =================================================================
+
+    Empty:      a class with fewer than n images repeats them; with C < b/n classes every batch holds all of them, b/C
+                images each (the first few one more)
+    Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (SPC-n)
+    Differs:    the authors draw classes and images with replacement, so a batch can hold an image twice
+    """
+
+    def __init__(self, *, batch_size: int = 112, per_class: int = 2) -> None:
+        check_count("SamplesPerClass", "batch_size", batch_size)
+        check_count("SamplesPerClass", "per_class", per_class)
+        if batch_size % per_class:
+            raise ConfigError(
+                f"SamplesPerClass: batch_size must be a multiple of per_class = {per_class}", got=batch_size
+            )
+        self.batch_size = batch_size
+        self.per_class = per_class
+
+    def over(self, labels: np.ndarray, seed: int) -> "DealtBatches":
+        """The batches over items with these labels; positions refer to `labels`."""
+        return DealtBatches(labels, seed, self.batch_size, self.per_class)
+
+
+class DealtBatches:
+    """What `SamplesPerClass` deals from one set of labels: `batch(place)` is a pure function."""
+
+    def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
+        if len(labels) == 0:
+            raise DataError("there is no image to draw batches from", use="a split with training classes")
+        order = np.argsort(labels, kind="stable")
+        _, starts = np.unique(labels[order], return_index=True)
+        self._members = np.split(order, starts[1:])
+        self.seed = seed
+        self.batch_size = batch_size
+        self.classes_per_batch = min(batch_size // per_class, len(self._members))
+        self.per_class = batch_size // self.classes_per_batch
+        self.batches_per_round = -(-len(self._members) // self.classes_per_batch)
+        self.batches_per_epoch = max(1, len(labels) // batch_size)
+        # Each class keeps the deal it is in the middle of: a copy of what its key gives, never a state.
+        self._dealt: dict[int, tuple[int, np.ndarray]] = {}
+        self._order: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
+
+    def batch(self, place: Place) -> np.ndarray:
+        """Positions of the batch's items, class by class."""
+        turn, slot = divmod(place.epoch * self.batches_per_epoch + place.batch, self.batches_per_round)
+        order = self._class_order(turn)
+        first = slot * self.classes_per_batch
+        regular = order[first : first + self.classes_per_batch]
+        filling = order[: self.classes_per_batch - len(regular)]
+        picks = [self._deal(int(each), turn) for each in regular]
+        picks += [self._draw(int(each), turn, self.per_class) for each in filling]
+        missing = self.batch_size - self.classes_per_batch * self.per_class
+        picks += [
+            self._draw(int(each), turn, 1, besides=picks[position]) for position, each in enumerate(order[:missing])
+        ]
+        return np.concatenate(picks)
+
+    def _class_order(self, turn: int) -> np.ndarray:
+        if self._order[0] != turn:
+            generator = numpy_generator(derive(self.seed, "classes", turn))
+            self._order = (turn, generator.permutation(len(self._members)))
+        return self._order[1]
+
+    def _deal(self, each: int, turn: int) -> np.ndarray:
+        members = self._members[each]
+        visits = -(-len(members) // self.per_class)
+        deal, place = divmod(turn, visits)
+        held = self._dealt.get(each)
+        if held is None or held[0] != deal:
+            generator = numpy_generator(derive(self.seed, "images", each, deal))
+            held = (deal, np.resize(generator.permutation(members), visits * self.per_class))
+            self._dealt[each] = held
+        return held[1][place * self.per_class : (place + 1) * self.per_class]
+
+    def _draw(self, each: int, turn: int, count: int, besides: np.ndarray | None = None) -> np.ndarray:
+        members = self._members[each]
+        if besides is not None and len(np.setdiff1d(members, besides)):
+            members = np.setdiff1d(members, besides)
+        generator = numpy_generator(derive(self.seed, "filling", each, turn))
+        return np.resize(generator.permutation(members), count)

@@ -1,0 +1,50 @@
+"""Plans that ship with the package or come from a file, and the cells they become."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from unseen.core.config import Record, canonical_json, parse_record, read_yaml
+from unseen.core.errors import ConfigError
+from unseen.core.registry import nearest
+from unseen.data import Catalogue, load_catalogue
+from unseen.studies.plan import Cell, Plan
+from unseen.studies.recipe import prepare
+
+
+def shipped_plans() -> dict[str, Path]:
+    """The plans that ship with the package, by name."""
+    folder = Path(str(files("unseen") / "studies" / "plans"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_plan(name: str, data: str | None = None) -> Plan:
+    """A plan by its name or from a YAML file; `data` puts other data in the place of the plan's own."""
+    shipped = shipped_plans()
+    if name in shipped:
+        content = read_yaml(shipped[name])
+    elif name.endswith((".yaml", ".yml")):
+        content = read_yaml(Path(name))
+    else:
+        known = list(shipped)
+        raise ConfigError(
+            f"unknown study '{name}'{nearest(name, known)} (there are: {', '.join(known)})",
+            use="one of them or a YAML file",
+        )
+    if data is not None:
+        record = parse_record(data)
+        content["data"] = {record["name"]: record}
+    return Plan.from_mapping(content)
+
+
+def plan_cells(plan: Plan) -> list[Cell]:
+    """The plan's cells, each with its complete recipe, so that its name stands for every setting and for the data."""
+    loaded: dict[str, Catalogue] = {}
+
+    def load(record: Record) -> Catalogue:
+        # Many cells share their data; it is read once.
+        name = canonical_json(record)
+        if name not in loaded:
+            loaded[name] = load_catalogue(record)
+        return loaded[name]
+
+    return plan.cells(lambda config: prepare(config, load).recipe.to_mapping())

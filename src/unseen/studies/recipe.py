@@ -1,0 +1,170 @@
+"""A recipe: everything that decides a run's numbers, complete, checked and hashed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from unseen.core.checks import check_above, check_count
+from unseen.core.config import Record, as_record, complete, hash_of
+from unseen.core.errors import ConfigError
+from unseen.core.registry import REGISTRIES, nearest
+from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
+from unseen.models import model_record
+
+# What a run knows itself and nobody has to state.
+_KNOWN_BY_THE_RUN: Record = dict.fromkeys(
+    ("num_classes", "embedding_size", "input_shape", "channels", "size", "seed"), None
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The settings of one run; two runs with equal recipes give equal numbers.
+
+    ================  ====================================================================================
+    loss              None trains nothing: the row of an un-trained network or of raw pixels
+    embedding_size    None leaves the backbone's features as they are, without a head
+    choose_by         validation score whose best epoch gives the weights; "last" takes the last epoch
+    patience          epochs without a better validation score before the run stops; None never stops early
+    data_fingerprint  what the data and the split held when the recipe was made
+    split_fingerprint
+    ================  ====================================================================================
+    """
+
+    data: Record
+    split: Record
+    model: Record
+    embedding_size: int | None
+    batch_norm: str
+    transform: Record | None
+    loss: Record | None
+    sampler: Record
+    optimizer: Record
+    schedule: Record
+    epochs: int
+    clip_gradients: float | None
+    autocast: bool
+    choose_by: str
+    patience: int | None
+    seed: int
+    data_fingerprint: str
+    split_fingerprint: str
+
+    @property
+    def name(self) -> str:
+        """The hash of the whole recipe."""
+        return hash_of(self.to_mapping())
+
+    def to_mapping(self) -> Record:
+        """The recipe as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A recipe with the data it was settled on."""
+
+    recipe: Recipe
+    catalogue: Catalogue
+    split: Split
+
+
+def defaults_for(catalogue: Catalogue) -> Record:
+    """Settings for a kind of data when nobody states any: a laptop's, and honest (class-disjoint validation)."""
+    common: Record = {
+        "split": "given" if catalogue.fixed_split is not None else "fraction",
+        "batch_norm": "auto",
+        "transform": None,
+        "loss": "multi_similarity",
+        "sampler": "samples_per_class:batch_size=112,per_class=4",
+        "schedule": "cosine",
+        "epochs": 20,
+        "clip_gradients": None,
+        "autocast": False,
+        "choose_by": "recall@1",
+        "patience": None,
+        "seed": 0,
+    }
+    if catalogue.source.kind == "features":
+        return common | {"model": "identity", "embedding_size": 512, "optimizer": "adam:lr=1e-4"}
+    if catalogue.source.kind == "images in memory":
+        return common | {"model": "convnet", "embedding_size": 128, "optimizer": "adam:lr=2e-3"}
+    return common | {
+        "model": "tf_efficientnet_lite0:pretrained=lite0",
+        "embedding_size": 512,
+        "transform": "crop:size=160",
+        "optimizer": "adam:lr=1e-4",
+        "epochs": 10,
+    }
+
+
+def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = load_catalogue) -> Prepared:
+    """The complete recipe of a run: settings as people give them, checked, with every default written out."""
+    known = [each.name for each in fields(Recipe) if not each.name.endswith("_fingerprint")]
+    for key in settings:
+        if key not in known and key not in ("miner", "data_fingerprint", "split_fingerprint"):
+            raise ConfigError(f"a run has no setting '{key}'{nearest(key, known)} (it has: {', '.join(known)})")
+    if settings.get("data") is None:
+        raise ConfigError(
+            "a run needs data", use="--data glyphs, --data folder=PATH, table=FILE.csv or features=FILE.npz"
+        )
+    data = complete(REGISTRIES["data"], _without_home(settings["data"]))
+    catalogue = load(data)
+    merged = defaults_for(catalogue) | {key: value for key, value in settings.items() if key != "data"}
+    miner = merged.pop("miner", None)
+    if miner is not None:
+        if merged["loss"] is None:
+            raise ConfigError("a miner needs a loss", got=miner)
+        merged["loss"] = as_record(merged["loss"], "loss") | {"miner": miner}
+    split_record = complete(REGISTRIES["split"], merged["split"])
+    split = split_catalogue(catalogue, split_record)
+    if merged["choose_by"] != "last" and len(split.validation) == 0:
+        merged["choose_by"] = "last"
+    made = {
+        **merged,
+        "data": data,
+        "split": split_record,
+        "model": complete(REGISTRIES["backbone"], model_record(merged["model"]), _KNOWN_BY_THE_RUN),
+        "transform": _completed("transform", merged["transform"]),
+        "loss": _completed("loss", merged["loss"], _KNOWN_BY_THE_RUN),
+        "sampler": _completed("sampler", merged["sampler"]),
+        "optimizer": _completed("optimizer", merged["optimizer"]),
+        "schedule": _completed("schedule", merged["schedule"]),
+    }
+    for key, now in (("data_fingerprint", catalogue.fingerprint), ("split_fingerprint", split.fingerprint)):
+        if merged.get(key, now) != now:
+            raise ConfigError(
+                f"{data['name']}: the {key.split('_')[0]} has changed since this recipe was made", use="a new run"
+            )
+        made[key] = now
+    _check_values(made)
+    return Prepared(Recipe(**made), catalogue, split)
+
+
+def _completed(kind: str, value: Any, supplied: Record | None = None) -> Record | None:
+    return None if value is None else complete(REGISTRIES[kind], value, supplied)
+
+
+def _check_values(made: Record) -> None:
+    check_count("run", "epochs", made["epochs"], at_least=0)
+    check_count("run", "seed", made["seed"], at_least=0)
+    for key, at_least in (("embedding_size", 1), ("patience", 1)):
+        if made[key] is not None:
+            check_count("run", key, made[key], at_least=at_least)
+    if made["clip_gradients"] is not None:
+        check_above("run", "clip_gradients", made["clip_gradients"], 0)
+    hints = get_type_hints(Recipe)
+    for key in ("autocast", "choose_by", "batch_norm"):
+        if not isinstance(made[key], hints[key]):
+            raise ConfigError(f"run: {key} must be of type {hints[key].__name__}", got=made[key])
+
+
+def _without_home(data: str | Mapping[str, Any]) -> Record:
+    """The data's record with the user's home folder written as ~: no home path goes into any file of ours."""
+    record = as_record(data, "data")
+    home = str(Path.home())
+    path = record.get("path")
+    if isinstance(path, str) and home != "/" and (path == home or path.startswith(home + "/")):
+        record["path"] = "~" + path.removeprefix(home)
+    return record

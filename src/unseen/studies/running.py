@@ -1,0 +1,237 @@
+"""One run: from a recipe to a folder with weights, scores and what a report shows."""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save
+from torch import nn
+
+import unseen
+from unseen.core.config import Record, build
+from unseen.core.errors import ConfigError
+from unseen.core.files import read_json, remove_folder, sweep, write_bytes, write_json
+from unseen.core.registry import REGISTRIES
+from unseen.data import Catalogue, CatalogueItems, Split, check_images
+from unseen.evaluation import evaluate
+from unseen.evaluation.shown import save_shown, show
+from unseen.models import Embedder, build_embedder, embed
+from unseen.studies.recipe import Prepared, Recipe, prepare
+from unseen.training.loop import Job, State, train
+
+Tell = Callable[[int, int, str], None]
+VALIDATION_SCORES = ("recall@1", "map@r")
+
+
+def _say_nothing(done: int, total: int, words: str) -> None:
+    return
+
+
+def run(
+    settings: Mapping[str, Any] | Prepared,
+    folder: str | Path,
+    *,
+    workers: int = 0,
+    save_seconds: float = 30.0,
+    check_files: bool = True,
+    tell: Tell = _say_nothing,
+) -> Record:
+    """Train and evaluate what the settings describe; a folder that holds part of this run is continued.
+
+    Gives the content of `result.json`: scores on the unseen classes with counts and definitions, the history over
+    epochs, the protocol of every number, and the seconds it took.
+    """
+    prepared = settings if isinstance(settings, Prepared) else prepare(settings)
+    recipe, folder = prepared.recipe, Path(folder)
+    with claimed(folder, recipe):
+        sweep(folder)
+        if (folder / "result.json").exists():
+            return read_json(folder / "result.json")
+        began = time.monotonic()
+        catalogue, split = prepared.catalogue, prepared.split
+        if check_files and catalogue.source.kind == "image files":
+            check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
+        items = items_of(recipe, catalogue)
+        model = model_of(recipe, items).to(_device())
+        state = _train(prepared, model, items, folder, workers, save_seconds, tell)
+        embeddings = embed(model, items, split.test, workers=workers)
+        scores = evaluate(embeddings, **test_side(catalogue, split))
+        write_bytes(
+            folder / "model.safetensors",
+            save({name: each.cpu().contiguous() for name, each in model.state_dict().items()}),
+        )
+        save_shown(folder / "shown.npz", show(embeddings.numpy(), catalogue, split))
+        result = {
+            "scores": scores.to_dict(),
+            "history": state.history,
+            "protocol": protocol_of(prepared, model, items),
+            "chosen_epoch": state.best_epoch,
+            "seconds": time.monotonic() - began,
+        }
+        write_json(folder / "result.json", result)
+        # The weights are in model.safetensors now; what only served to continue can go.
+        remove_folder(folder / "checkpoints")
+        return result
+
+
+def run_cell(config: Record, folder: Path, tell: Callable[[dict[str, Any]], None]) -> Record:
+    """One cell of a study, in a worker process."""
+    return run(
+        config,
+        folder,
+        check_files=False,
+        tell=lambda done, total, words: tell({"done": done, "total": total, "words": words}),
+    )
+
+
+def items_of(recipe: Recipe, catalogue: Catalogue) -> CatalogueItems:
+    """The catalogue's items, seen through the recipe's transform."""
+    transform = None if recipe.transform is None else build(REGISTRIES["transform"], recipe.transform)
+    if transform is None and catalogue.source.kind == "image files":
+        raise ConfigError("image files need a transform that brings them to one size", use="--transform crop:size=160")
+    return CatalogueItems(catalogue, transform)
+
+
+def model_of(recipe: Recipe, items: CatalogueItems) -> Embedder:
+    """The recipe's model before training."""
+    return build_embedder(
+        recipe.model,
+        input_shape=items.input_shape,
+        embedding_size=recipe.embedding_size,
+        batch_norm=recipe.batch_norm,  # type: ignore[arg-type]
+        seed=recipe.seed,
+    )
+
+
+def load_run(folder: Path) -> tuple[Prepared, CatalogueItems, Embedder]:
+    """A finished run's recipe, data and trained model."""
+    if not (folder / "run.json").is_file() or not (folder / "model.safetensors").is_file():
+        raise ConfigError(f"{folder} is not the folder of a finished run", use="a folder that `unseen train` wrote")
+    prepared = prepare(read_json(folder / "run.json")["recipe"])
+    items = items_of(prepared.recipe, prepared.catalogue)
+    model = model_of(prepared.recipe, items)
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+    return prepared, items, model
+
+
+def test_side(catalogue: Catalogue, split: Split) -> Record:
+    """What `evaluate` needs beside the embeddings of `split.test`: labels, and which rows ask and answer."""
+    return {
+        "labels": catalogue.labels[split.test],
+        "queries": np.searchsorted(split.test, split.queries),
+        "gallery": np.searchsorted(split.test, split.gallery),
+    }
+
+
+def _device() -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it matrix products are not reproducible
+    return torch.device("cuda")
+
+
+@contextmanager
+def claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
+    """Hold a run's folder alone; a folder of another recipe or of a living process is refused."""
+    folder.mkdir(parents=True, exist_ok=True)
+    described = folder / "run.json"
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another process is at work in {folder}", use="another --out folder, or wait") from None
+        if described.exists():
+            held = read_json(described).get("recipe")
+            if held != recipe.to_mapping():
+                differs = sorted(key for key, value in recipe.to_mapping().items() if held.get(key) != value)
+                raise ConfigError(
+                    f"{folder} holds another run (it differs in {', '.join(differs)})",
+                    use="another --out folder, or remove this one",
+                )
+        else:
+            write_json(described, {"unseen": unseen.__version__, "recipe": recipe.to_mapping()})
+        yield
+
+
+def _train(
+    prepared: Prepared,
+    model: Embedder,
+    items: CatalogueItems,
+    folder: Path,
+    workers: int,
+    save_seconds: float,
+    tell: Tell,
+) -> State:
+    recipe, catalogue, split = prepared.recipe, prepared.catalogue, prepared.split
+    if recipe.loss is None or recipe.epochs == 0:
+        return State()
+    labels = catalogue.labels[split.train]
+    supplied = {"num_classes": len(np.unique(labels)), "embedding_size": model.width, "seed": recipe.seed}
+    job = Job(
+        model=model,
+        loss=build(REGISTRIES["loss"], recipe.loss, supplied).to(_device()),
+        optimizer=build(REGISTRIES["optimizer"], recipe.optimizer),
+        schedule=build(REGISTRIES["schedule"], recipe.schedule),
+        items=items,
+        indices=split.train,
+        labels=labels,
+        batches=build(REGISTRIES["sampler"], recipe.sampler).over(labels, recipe.seed),
+        epochs=recipe.epochs,
+        seed=recipe.seed,
+        config=recipe.to_mapping(),
+        clip_gradients=recipe.clip_gradients,
+        autocast=recipe.autocast,
+        validate=None if recipe.choose_by == "last" else _validator(items, split, workers),
+        choose_by=recipe.choose_by,
+        patience=recipe.patience,
+        workers=workers,
+        save_seconds=save_seconds,
+    )
+    return train(job, folder / "checkpoints", tell)
+
+
+def _validator(items: CatalogueItems, split: Split, workers: int) -> Callable[[nn.Module], dict[str, float]]:
+    labels = items.catalogue.labels[split.validation]
+
+    def validate(model: nn.Module) -> dict[str, float]:
+        embeddings = embed(model, items, split.validation, workers=workers)
+        return dict(evaluate(embeddings, labels, scores=VALIDATION_SCORES))
+
+    return validate
+
+
+def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueItems) -> Record:
+    """What a reader must know of a number before comparing it with another (DESIGN decision 7)."""
+    recipe, split = prepared.recipe, prepared.split
+    trained = recipe.loss is not None and recipe.epochs > 0
+    if not trained:
+        chosen = "nothing was trained"
+    elif recipe.choose_by == "last":
+        chosen = "last epoch"
+    else:
+        chosen = f"best {recipe.choose_by} on class-disjoint validation"
+    return {
+        "data": recipe.data | {"fingerprint": recipe.data_fingerprint},
+        "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()},
+        "model": recipe.model,
+        "input": list(items.input_shape),
+        "transform": recipe.transform,
+        "embedding_size": model.width,
+        "batch_norm": "frozen statistics" if model.freezes_batch_norm else "trained",
+        "loss": recipe.loss,
+        "sampler": recipe.sampler if trained else None,
+        "optimizer": recipe.optimizer if trained else None,
+        "schedule": recipe.schedule if trained else None,
+        "epochs": recipe.epochs if trained else 0,
+        "clip_gradients": recipe.clip_gradients,
+        "autocast": recipe.autocast,
+        "checkpoint": chosen,
+        "seed": recipe.seed,
+        "versions": {"unseen": unseen.__version__, "torch": str(torch.__version__)},
+    }

@@ -1,0 +1,205 @@
+"""The training loop."""
+
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unseen.core.config import hash_of
+from unseen.core.randomness import derive
+from unseen.data.batches import Batch, CatalogueItems
+from unseen.samplers import DealtBatches
+from unseen.training.checkpoints import (
+    Checkpoint,
+    flatten_optimizer,
+    load_checkpoint,
+    restore_optimizer,
+    save_checkpoint,
+)
+from unseen.training.guards import check_not_empty, gradient_norm, watched
+from unseen.training.optimizers import OptimizerSettings, parameter_groups
+from unseen.training.schedules import Schedule, apply_schedule
+from unseen.training.stream import stream
+
+Validate = Callable[[nn.Module], dict[str, float]]
+Tell = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is trained, on what, and how.
+
+    ==============  ==============================================================================================
+    validate        scores of the model on validation classes, called after each epoch; None keeps the last weights
+    choose_by       the validation score whose best epoch gives the final weights
+    patience        epochs without a better validation score after which the run stops; None never does
+    save_seconds    a checkpoint is written at the first step after this many seconds
+    config          the configuration whose hash a checkpoint must carry
+    ==============  ==============================================================================================
+    """
+
+    model: nn.Module
+    loss: nn.Module
+    optimizer: OptimizerSettings
+    schedule: Schedule
+    items: CatalogueItems
+    indices: np.ndarray
+    labels: np.ndarray
+    batches: DealtBatches
+    epochs: int
+    seed: int
+    config: dict[str, Any]
+    clip_gradients: float | None = None
+    autocast: bool = False
+    validate: Validate | None = None
+    choose_by: str = "recall@1"
+    patience: int | None = None
+    workers: int = 0
+    save_seconds: float = 30.0
+
+
+@dataclass
+class State:
+    """Where a run stands; with the weights and the optimiser it is all that a checkpoint holds."""
+
+    step: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_score: float | None = None
+    best_epoch: int | None = None
+    epoch_loss: float = 0.0
+    empty_batches: int = 0
+
+
+def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) -> State:
+    """Train the job's model in place, from the folder's last checkpoint if there is one, to its best weights."""
+    epoch_length = job.batches.batches_per_epoch
+    total = job.epochs * epoch_length
+    optimizer = job.optimizer.over(parameter_groups(job.model, job.loss))
+    state, best = _resume(job, optimizer, folder)
+    named = [*job.model.named_parameters(), *((f"loss.{name}", each) for name, each in job.loss.named_parameters())]
+    parameters = [parameter for _, parameter in named]
+    device = parameters[0].device
+    takes_key = "key" in inspect.signature(job.loss.forward).parameters
+    position_of = torch.as_tensor(np.searchsorted(np.unique(job.labels), np.arange(job.labels.max() + 1)))
+    saved_at, epoch_began = time.monotonic(), time.monotonic()
+    tell(state.step, total, "")
+
+    with deterministic():
+        job.model.train()
+        batches = stream(
+            job.items, job.batches, job.indices, seed=job.seed, first=state.step, last=total, workers=job.workers
+        )
+        while state.step < total and not _out_of_patience(job, state):
+            batch = next(batches)
+            torch.manual_seed(derive(job.seed, "model", state.step))
+            apply_schedule(optimizer, job.schedule.factor(state.step, total))
+            labels = position_of[batch.labels].to(device)
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=job.autocast):
+                embeddings = job.model(batch.inputs.to(device))
+            key = {"key": derive(job.seed, "loss", state.step)} if takes_key else {}
+            optimizer.zero_grad(set_to_none=True)
+            with watched(embeddings, named, step=state.step, names=partial(_names, job, batch), folder=folder) as watch:
+                value: Tensor = job.loss(embeddings, labels, **key)
+                value.backward()
+                norm = watch(value, gradient_norm(parameters))
+            if job.clip_gradients is not None:
+                nn.utils.clip_grads_with_norm_(parameters, job.clip_gradients, norm)
+            optimizer.step()
+
+            state.step += 1
+            state.epoch_loss += value.item()
+            state.empty_batches += _is_empty(job.loss)
+            check_not_empty(state.empty_batches, state.step)
+            if state.step % epoch_length == 0:
+                best = _end_epoch(job, state, best, time.monotonic() - epoch_began)
+                epoch_began = time.monotonic()
+            if time.monotonic() - saved_at > job.save_seconds:
+                save_checkpoint(folder, _checkpoint(job, optimizer, state, best), config_hash=hash_of(job.config))
+                saved_at = time.monotonic()
+            tell(state.step, total, f"loss {value.item():.3f}")
+
+    if best is not None:
+        job.model.load_state_dict(best)
+    return state
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Let an operator without a deterministic form raise, and leave torch's generators and settings as they were."""
+    was_on = torch.are_deterministic_algorithms_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # a debugging aid that costs a pass over every tensor
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        torch.use_deterministic_algorithms(was_on)
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
+def _end_epoch(job: Job, state: State, best: dict[str, Tensor] | None, seconds: float) -> dict[str, Tensor] | None:
+    epoch = state.step // job.batches.batches_per_epoch
+    row: dict[str, Any] = {"epoch": epoch, "step": state.step, "seconds": seconds}
+    row["loss"] = state.epoch_loss / job.batches.batches_per_epoch
+    state.epoch_loss = 0.0
+    if job.validate is not None:
+        job.model.eval()
+        row["validation"] = job.validate(job.model)
+        job.model.train()
+        score = row["validation"][job.choose_by]
+        if state.best_score is None or score > state.best_score:
+            state.best_score, state.best_epoch = score, epoch
+            # A copy: references to live weights would make the best epoch always the last one.
+            best = {name: tensor.detach().clone() for name, tensor in job.model.state_dict().items()}
+    state.history.append(row)
+    return best
+
+
+def _out_of_patience(job: Job, state: State) -> bool:
+    if job.patience is None or state.best_epoch is None or state.step % job.batches.batches_per_epoch:
+        return False
+    return state.step // job.batches.batches_per_epoch - state.best_epoch >= job.patience
+
+
+def _names(job: Job, batch: Batch) -> list[str]:
+    return [job.items.catalogue.ids[index] for index in batch.indices.tolist()]
+
+
+def _is_empty(loss: nn.Module) -> bool:
+    usage = getattr(loss, "usage", None)
+    return usage is not None and usage.is_empty
+
+
+def _checkpoint(job: Job, optimizer: torch.optim.Optimizer, state: State, best: dict[str, Tensor] | None) -> Checkpoint:
+    moments, scalars = flatten_optimizer(optimizer)
+    parts = {
+        "model": job.model.state_dict(),
+        "loss": job.loss.state_dict(),
+        "optimizer": moments,
+        "best": best or {},
+    }
+    tensors = {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
+    return Checkpoint(state.step, tensors, {"run": vars(state), "optimizer": scalars})
+
+
+def _resume(job: Job, optimizer: torch.optim.Optimizer, folder: Path) -> tuple[State, dict[str, Tensor] | None]:
+    checkpoint = load_checkpoint(folder, config_hash=hash_of(job.config))
+    if checkpoint is None:
+        return State(), None
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimizer": {}, "best": {}}
+    for name, tensor in checkpoint.tensors.items():
+        part, _, rest = name.partition("/")
+        parts[part][rest] = tensor
+    job.model.load_state_dict(parts["model"])
+    job.loss.load_state_dict(parts["loss"])
+    restore_optimizer(optimizer, parts["optimizer"], checkpoint.state["optimizer"])
+    return State(**checkpoint.state["run"]), parts["best"] or None

@@ -1,0 +1,122 @@
+"""Optimisers, and the parameter groups that a model and its loss declare."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from unseen.core.checks import check_above, check_at_least, check_between
+from unseen.core.registry import optimizer
+
+Groups = list[dict[str, Any]]
+
+
+class OptimizerSettings(Protocol):
+    """Settings that make an optimiser over parameter groups."""
+
+    def over(self, groups: Groups) -> torch.optim.Optimizer:
+        """The optimiser over parameter groups."""
+        ...
+
+
+def parameter_groups(model: nn.Module, loss: nn.Module) -> Groups:
+    """The model's trainable parameters, then the groups that the loss declares by `own_parameters()`.
+
+    A loss of another library that has parameters and declares nothing trains them as the model's are.
+    """
+    groups: Groups = []
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if trainable:
+        groups.append({"params": trainable})
+    if hasattr(loss, "own_parameters"):
+        for group in loss.own_parameters():
+            groups.append({key: value for key, value in group.items() if value is not None})
+    elif any(True for _ in loss.parameters()):
+        groups.append({"params": list(loss.parameters())})
+    return groups
+
+
+def _fused(groups: Groups) -> bool:
+    # The fused kernels exist for floating-point parameters on the CPU and on CUDA.
+    return all(parameter.device.type in ("cpu", "cuda") for group in groups for parameter in group["params"])
+
+
+@optimizer("adam")
+class Adam:
+    """Adam, with weight decay as part of the gradient, as the papers train.
+
+    Reference: Kingma and Ba, Adam, ICLR 2015, arXiv:1412.6980
+    """
+
+    def __init__(
+        self,
+        *,
+        lr: float = 1e-5,
+        weight_decay: float = 4e-4,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+    ) -> None:
+        _check_rates("Adam", lr, weight_decay)
+        check_between("Adam", "beta1", beta1, 0, 1)
+        check_between("Adam", "beta2", beta2, 0, 1)
+        check_above("Adam", "eps", eps, 0)
+        self.lr, self.weight_decay, self.beta1, self.beta2, self.eps = lr, weight_decay, beta1, beta2, eps
+
+    def over(self, groups: Groups) -> torch.optim.Optimizer:
+        """The optimiser over parameter groups."""
+        betas = (self.beta1, self.beta2)
+        return torch.optim.Adam(
+            groups, lr=self.lr, betas=betas, eps=self.eps, weight_decay=self.weight_decay, fused=_fused(groups)
+        )
+
+
+@optimizer("adamw")
+class AdamW:
+    """Adam with decoupled weight decay.
+
+    Reference: Loshchilov and Hutter, Decoupled Weight Decay Regularization, ICLR 2019, arXiv:1711.05101
+    """
+
+    def __init__(
+        self,
+        *,
+        lr: float = 1e-3,
+        weight_decay: float = 1e-2,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+    ) -> None:
+        _check_rates("AdamW", lr, weight_decay)
+        check_between("AdamW", "beta1", beta1, 0, 1)
+        check_between("AdamW", "beta2", beta2, 0, 1)
+        check_above("AdamW", "eps", eps, 0)
+        self.lr, self.weight_decay, self.beta1, self.beta2, self.eps = lr, weight_decay, beta1, beta2, eps
+
+    def over(self, groups: Groups) -> torch.optim.Optimizer:
+        """The optimiser over parameter groups."""
+        betas = (self.beta1, self.beta2)
+        return torch.optim.AdamW(
+            groups, lr=self.lr, betas=betas, eps=self.eps, weight_decay=self.weight_decay, fused=_fused(groups)
+        )
+
+
+@optimizer("sgd")
+class SGD:
+    """Stochastic gradient descent with momentum."""
+
+    def __init__(self, *, lr: float = 1e-2, weight_decay: float = 1e-4, momentum: float = 0.9) -> None:
+        _check_rates("SGD", lr, weight_decay)
+        check_between("SGD", "momentum", momentum, 0, 1)
+        self.lr, self.weight_decay, self.momentum = lr, weight_decay, momentum
+
+    def over(self, groups: Groups) -> torch.optim.Optimizer:
+        """The optimiser over parameter groups."""
+        return torch.optim.SGD(
+            groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_fused(groups)
+        )
+
+
+def _check_rates(owner: str, lr: float, weight_decay: float) -> None:
+    check_above(owner, "lr", lr, 0)
+    check_at_least(owner, "weight_decay", weight_decay, 0)

@@ -1,0 +1,72 @@
+"""Folders follow the data: a module imports only from core and from folders to the left of its own."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "unseen"
+ROAD = [
+    {"core"},
+    {"data"},
+    {"samplers"},
+    {"models"},
+    {"losses", "miners", "robust", "methods"},
+    {"training"},
+    {"evaluation"},
+    {"shifts"},
+    {"studies"},
+    {"reports"},
+    {"cli"},
+]
+PLACE = {folder: place for place, folders in enumerate(ROAD) for folder in folders}
+
+
+def imports_of(path: Path) -> set[str]:
+    """Modules of ours that a file imports, anywhere in it but under TYPE_CHECKING."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.startswith("unseen.")}
+
+
+def modules() -> dict[str, Path]:
+    named = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return named
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()))
+def test_a_folder_imports_only_leftwards(folder):
+    assert folder in PLACE, f"'{folder}' has no place on the road"
+    for name, path in modules().items():
+        if name.split(".")[1:2] != [folder]:
+            continue
+        for imported in imports_of(path):
+            target = imported.split(".")[1]
+            if target in PLACE:
+                assert PLACE[target] <= PLACE[folder], f"{name} imports {imported}, which lies to its right"
+
+
+def test_no_module_imports_itself_through_others():
+    named = modules()
+    graph = {
+        name: {each for each in imports_of(path) if each in named} for name, path in named.items() if name != "unseen"
+    }
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, f"a circle of imports: {' -> '.join([*above, name])}"
+        if name not in done:
+            for imported in sorted(graph.get(name, ())):
+                visit(imported, (*above, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
