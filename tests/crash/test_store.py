@@ -9,8 +9,8 @@ from harness import dies_at, fresh_draws, killed_together
 
 from unseen.core.config import hash_of
 from unseen.core.errors import StoreError
-from unseen.studies.plan import Cell
 from unseen.core.processes import identity
+from unseen.studies.plan import Cell
 from unseen.studies.store import Store, create_store
 
 

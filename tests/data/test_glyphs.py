@@ -169,7 +169,7 @@ def test_the_same_classes_and_samples_are_chosen_every_time_and_for_every_settin
 def test_a_picture_depends_on_seed_character_and_typeface_only(catalogue):
     classes = classes_of(catalogue)
     some = {letter: classes[letter][::-5] for letter in list(classes)[::20]}
-    settings = {"size": 32, "rotation": 10.0, "shift": 0.045}
+    settings = {"size": 32, "rotation": 10.0, "shift": 0.044}
     again = render(font_paths(), some, seed=0, **settings)
     places = [catalogue.ids.index(f"U+{ord(letter):04X} {font}") for letter in some for font in some[letter]]
     assert np.array_equal(again, catalogue.source.pixels[places])

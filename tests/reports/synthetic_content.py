@@ -24,8 +24,8 @@ SCORES = {
     "recall@4": "Share of queries with an item of their class among the four nearest.",
     "recall@8": "Share of queries with an item of their class among the eight nearest.",
     "precision@10": "Mean share of the ten nearest items that have the class of the query.",
-    "MAP@R": "Mean over queries of the average precision among the R nearest, R being the number of positives.",
-    "mAP@C": "Mean average precision among as many neighbours as the largest class has items.",
+    "map@r": "Mean over queries of the average precision among the R nearest, R being the number of positives.",
+    "map@1000": "Mean average precision among the thousand nearest.",
     "nmi": "Normalised mutual information of k-means clusters with classes.",
     "f1": "Pairwise F1 of k-means clusters with classes.",
 }

@@ -85,7 +85,21 @@ def test_the_bar_of_the_best_seed_reaches_the_end(demo_content):
 
 
 def test_negative_scores_have_no_bar_but_a_chart():
-    row = replace(make_row("characters", "contrastive", 0), scores={"recall@1": -0.5})
-    table = rankings(Content(title="t", version="0", rows=[row]))[0]
+    rows = [replace(make_row("characters", "contrastive", seed), scores={"recall@1": -0.5}) for seed in (0, 1)]
+    table = rankings(Content(title="t", version="0", rows=rows))[0]
     assert strip(table.trained[0], "recall@1", 1.0, percent=False) is None
     assert score_chart([table], percent=False) is not None
+
+
+@pytest.mark.parametrize("value", [0.0, 0.02, 0.818, 0.99, 1.0])
+def test_the_axis_of_equal_percentages_stays_between_0_and_100(value):
+    rows = [replace(make_row("characters", "contrastive", seed), scores={"recall@1": value}) for seed in (0, 1)]
+    drawing = score_chart(rankings(Content(title="t", version="0", rows=rows)), percent=True)
+    marks = [float(label.text.removesuffix(" %")) for label in drawing.labels if label.css == "tick"]
+    assert 0 <= marks[0] <= 100 * value <= marks[-1] <= 100
+    assert len(marks) >= 2
+
+
+def test_a_single_number_is_no_chart():
+    rows = [make_row("characters", "contrastive", 0)]
+    assert score_chart(rankings(Content(title="t", version="0", rows=rows)), percent=True) is None

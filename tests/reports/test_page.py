@@ -99,7 +99,7 @@ def test_without_anything_to_draw_there_are_no_maps(demo_content):
 
 def test_one_run_of_one_method_makes_a_report():
     html = build_report(alone())
-    assert sections(html) == ["ranking", "splits", "curves", "protocol"]
+    assert sections(html) == ["ranking", "curves", "protocol"]
     assert '<span class="deviation"> –</span>' in html
     assert "±" not in html.split("<table")[1].split("</table>")[0]
 

@@ -118,3 +118,10 @@ def test_an_untrained_row_is_held_only_to_what_is_measured():
     assert differences([row, raw], MAY_DIFFER) == ()
     elsewhere = replace(raw, protocol={**raw.protocol, "split": {"fingerprint": "zz"}})
     assert [d.path for d in differences([row, elsewhere], MAY_DIFFER)] == [("split", "fingerprint")]
+
+
+def test_a_difference_of_one_seed_names_that_seed():
+    rows = [make_row("characters", method, seed) for method in ("contrastive", "proxy-anchor") for seed in (0, 1)]
+    rows[1] = replace(rows[1], protocol={**rows[1].protocol, "epochs": 9})
+    (found,) = differences(rows, MAY_DIFFER)
+    assert found.values == (("8", ("contrastive seed 0", "proxy-anchor")), ("9", ("contrastive seed 1",)))

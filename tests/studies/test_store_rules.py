@@ -10,9 +10,9 @@ import pytest
 
 from unseen.core.config import hash_of
 from unseen.core.errors import StoreError
+from unseen.core.processes import identity
 from unseen.studies import database
 from unseen.studies.plan import Cell
-from unseen.core.processes import identity
 from unseen.studies.store import ClaimLostError, Store, create_store
 
 ELSEWHERE = "0badcafe.77.5.0123456789ab"

@@ -23,7 +23,7 @@ app.command("report", help="Write the HTML report and the tables of a study or a
 app.command("list", help="List what there is: losses, miners, samplers, backbones, data, splits, scores, ...")(
     listing.list_
 )
-app.command("show", help="Show a run or a study as it would happen, with every setting written out.")(showing.show)
+app.command("show", help="Show a run as it would happen, with every setting written out.")(showing.show)
 
 
 def _version(asked: bool) -> None:

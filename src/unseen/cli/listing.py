@@ -1,50 +1,56 @@
 """`unseen list`: names, one-line descriptions and arguments, read from the source without importing it."""
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from unseen.cli.options import Json
+from unseen.core.config import read_yaml
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES, Registry, nearest
+
+Listed = dict[str, Any]
 
 
 def list_(
     kind: Annotated[str | None, typer.Argument(help="What to list; everything when left out.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the components of a kind, or the kinds there are."""
-    kinds = {registry.plural: registry for registry in REGISTRIES.values() if registry.names()}
+    """Print the components of a kind, or of all kinds."""
+    kinds: dict[str, Callable[[], list[Listed]]] = {
+        registry.plural: partial(_components, registry) for registry in REGISTRIES.values()
+    }
+    kinds["studies"] = _plans
+    singular = {registry.kind: registry.plural for registry in REGISTRIES.values()} | {"study": "studies"}
+    kind = singular.get(kind or "", kind)
     if kind is not None and kind not in kinds:
-        singular = [registry.plural for registry in kinds.values() if registry.kind == kind]
-        if not singular:
-            raise ConfigError(
-                f"there is no list of '{kind}'{nearest(kind, list(kinds))} (there are: {', '.join(kinds)})"
-            )
-        kind = singular[0]
-    chosen = kinds if kind is None else {kind: kinds[kind]}
+        raise ConfigError(f"there is no list of '{kind}'{nearest(kind, list(kinds))} (there are: {', '.join(kinds)})")
+    chosen = {plural: entries() for plural, entries in kinds.items() if kind in (None, plural)}
     if as_json:
-        content = {plural: _as_json(registry) for plural, registry in chosen.items()}
-        typer.echo(json.dumps(content if kind is None else content[kind], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(chosen if kind is None else chosen[kind], indent=2, ensure_ascii=False))
         return
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
-    for plural, registry in chosen.items():
+    for plural, entries in chosen.items():
         table = Table(title=plural, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for heading in ("name", "what it is", "settings"):
-            table.add_column(heading, overflow="fold")
-        for name in registry.names():
-            entry = registry.entry(name)
-            settings = ", ".join(f"{each.name}={each.default}" for each in entry.arguments)
-            table.add_row(name, entry.summary, settings)
+        table.add_column("name", no_wrap=True)
+        table.add_column("what it is", ratio=3)
+        table.add_column("settings", ratio=2)
+        for entry in entries:
+            settings = ", ".join(f"{each['name']}={each['default']}" for each in entry["arguments"])
+            table.add_row(entry["name"], entry["summary"], settings)
         console.print(table)
         console.print()
 
 
-def _as_json(registry: Registry) -> list[dict[str, object]]:
+def _components(registry: Registry) -> list[Listed]:
     entries = [registry.entry(name) for name in registry.names()]
     return [
         {
@@ -54,4 +60,13 @@ def _as_json(registry: Registry) -> list[dict[str, object]]:
             "class": f"{entry.module}.{entry.attribute}",
         }
         for entry in entries
+    ]
+
+
+def _plans() -> list[Listed]:
+    # Read where they lie: importing the studies package would import torch.
+    folder = Path(str(files("unseen"))) / "studies" / "plans"
+    return [
+        {"name": path.stem, "summary": read_yaml(path)["title"] + ".", "arguments": []}
+        for path in sorted(folder.glob("*.yaml"))
     ]

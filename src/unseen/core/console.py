@@ -92,7 +92,7 @@ def duration(seconds: float) -> str:
     """A length of time as people say it.
 
     >>> [duration(seconds) for seconds in (0.2, 59, 90, 7_300)]
-    ['1 s', '59 s', '1 min 30 s', '2 h 2 min']
+    ['1 s', '59 s', '1 min 30 s', '2 h 1 min']
     """
     whole = max(1, round(seconds))
     if whole < 60:

@@ -39,15 +39,18 @@ LOOK_ALIKE = 0.975
 
 
 def script_of(character: str) -> str | None:
-    """The script of a letter, None for what is no letter of the five scripts.
+    r"""The script of a letter, None for what is no letter of the five scripts.
 
-    Modifier letters (category Lm) are none: they are marks and small copies of letters, raised or lowered.
+    Modifier letters (category Lm) are none: they are marks and small copies of letters, raised or lowered. Nor are
+    characters that Unicode itself takes for another one (their normal form C is another).
 
-    >>> [script_of(character) for character in "AЖაא1ₐ"]
-    ['Latin', 'Cyrillic', 'Georgian', None, None, None]
+    >>> [script_of(character) for character in "AЖაא1ₐ\u1fbe"]
+    ['Latin', 'Cyrillic', 'Georgian', None, None, None, None]
     """
+    if unicodedata.category(character) not in LETTERS or not unicodedata.is_normalized("NFC", character):
+        return None
     script = unicodedata.name(character, "").split(" ")[0].capitalize()
-    return script if script in SCRIPTS and unicodedata.category(character) in LETTERS else None
+    return script if script in SCRIPTS else None
 
 
 def font_paths() -> dict[str, Path]:

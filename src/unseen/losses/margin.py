@@ -62,7 +62,7 @@ def margin(
 
 @loss("margin")
 class Margin(nn.Module):
-    r"""What positives lack to be inside a boundary and negatives to be outside, each by a margin.
+    r"""What positives lack to be inside a boundary and negatives outside, each by a margin.
 
     .. math:: \frac1{A} \sum_{(a,p,n) \in T} \bigl([d_{ap} - \beta + \gamma]_+ + [\beta - d_{an} + \gamma]_+\bigr)
               + \nu \sum_{(a,p,n) \in T} \beta

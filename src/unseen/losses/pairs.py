@@ -33,18 +33,38 @@ class _Unit(torch.autograd.Function):
         return (gradient - unit * (gradient * unit).sum(1, keepdim=True)) / length, None
 
 
-class _SelfProduct(torch.autograd.Function):
-    """All inner products of the rows of one matrix; the gradient needs one product where autograd takes two."""
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    # Also when backward() is called under autocast, which would otherwise round the gradient to half precision.
+    with torch.autocast(left.device.type, enabled=False):
+        return left @ right
+
+
+class _InnerProducts(torch.autograd.Function):
+    """All inner products of the rows of two matrices, forward and backward in their own precision."""
+
+    @staticmethod
+    def forward(context: Any, left: Tensor, right: Tensor) -> Tensor:
+        context.save_for_backward(left, right)
+        return _product(left, right.T)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        left, right = context.saved_tensors
+        return _product(gradient, right), _product(gradient.T, left)
+
+
+class _SelfProducts(torch.autograd.Function):
+    """The same for one matrix with itself; its gradient needs one product where autograd would take two."""
 
     @staticmethod
     def forward(context: Any, rows: Tensor) -> Tensor:
         context.save_for_backward(rows)
-        return rows @ rows.T
+        return _product(rows, rows.T)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
         (rows,) = context.saved_tensors
-        return (gradient + gradient.T) @ rows
+        return _product(gradient + gradient.T, rows)
 
 
 def unit_vectors(vectors: Tensor, largest: Tensor | None = None) -> Tensor:
@@ -60,8 +80,7 @@ def unit_vectors(vectors: Tensor, largest: Tensor | None = None) -> Tensor:
 
 def inner_products(left: Tensor, right: Tensor) -> Tensor:
     """All inner products of the rows of two matrices, in the matrices' own precision even under autocast."""
-    with torch.autocast(left.device.type, enabled=False):
-        return _SelfProduct.apply(left) if left is right else left @ right.T
+    return _SelfProducts.apply(left) if left is right else _InnerProducts.apply(left, right)
 
 
 def squared_distance_of(similarity: Tensor) -> Tensor:

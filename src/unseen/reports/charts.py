@@ -62,9 +62,9 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Drawing | None:
     everything = finite(
         [value for entries in lines.values() for e in entries if e for value in e.summary(score).values]
     )
-    if not everything:
-        return None
-    marks = ticks(min(everything), max(everything), 6)
+    if len(everything) < 2:
+        return None  # a single number is no chart
+    marks = _axis(min(everything), max(everything), percent=percent)
     left, right, top, pitch = 216.0, 704.0, 18.0, 40.0
     place = Scale(marks[0], marks[-1], left, right)
     count = sum(is_trained for _, is_trained in lines)
@@ -88,6 +88,15 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Drawing | None:
         drawing.labels.append(Label(left - 20, middle + 4, cut(method, 30), css, "end", full(method)))
         _dots(drawing, tables, entries, score, place, middle, percent=percent)
     return drawing
+
+
+def _axis(low: float, high: float, *, percent: bool) -> list[float]:
+    """Ticks around the values: at least ten points of a percentage, and never below 0 or above 100 of them."""
+    if percent and high - low < 0.1:
+        middle = (low + high) / 2
+        low, high = max(0.0, middle - 0.05), min(1.0, middle + 0.05)
+    found = ticks(low, high, 6)
+    return [value for value in found if 0 <= value <= 1] if percent else found
 
 
 def _lines(tables: Sequence[Ranking], score: str) -> dict[tuple[str, bool], list[Entry | None]]:

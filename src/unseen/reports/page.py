@@ -1,7 +1,6 @@
 """The page: all parts of a report put together as one HTML file that loads nothing and runs nothing."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,7 @@ from unseen.reports.ranking import Entry, Ranking, are_percentages, cell, rankin
 from unseen.reports.text import clean, cut, duration, full, listed, number
 
 MOST_COLUMNS = 5  # scores beside each other in the ranking; the others follow in a table of their own
+BESIDE = ("map@r", "map@1000", "nmi", "f1")  # what tells most beside recall@1
 MOST_DRAWN = 2  # rankings of which maps and neighbours are drawn: the hardest ones
 
 
@@ -74,16 +74,13 @@ def hardest(tables: Sequence[Ranking]) -> list[Ranking]:
 
 
 def columns(scores: Sequence[str]) -> tuple[str, ...]:
-    """The scores for the ranking table: the first one, then one of each family, then others while there is room.
+    """The scores for the ranking table: the first one, then those that tell most beside it, then others.
 
-    >>> columns(["recall@1", "recall@2", "recall@4", "recall@8", "MAP@R", "nmi", "f1"])
-    ('recall@1', 'recall@2', 'MAP@R', 'nmi', 'f1')
+    >>> columns(["recall@1", "recall@2", "recall@4", "precision@1", "map@r", "nmi", "f1"])
+    ('recall@1', 'map@r', 'nmi', 'f1', 'recall@2')
     """
-    families: dict[str, str] = {}
-    for score in scores:
-        families.setdefault(re.split(r"@|\d", score)[0], score)
-    order = list(dict.fromkeys([*families.values(), *scores]))[:MOST_COLUMNS]
-    return tuple(sorted(order, key=list(scores).index))
+    beside = [score for name in BESIDE for score in scores if score.lower() == name]
+    return tuple(dict.fromkeys([*scores[:1], *beside, *scores]))[:MOST_COLUMNS]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Rankings: the rows of each data set and split, by method, with mean and standard deviation over seeds."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -150,8 +151,7 @@ def _ranking(content: Content, rows: Sequence[Row]) -> Ranking:
 
 def stamp(row: Row) -> dict[tuple[str, ...], str]:
     """All that a row's scores depend on, as path -> words: protocol, score definitions, counts."""
-    tree = {**row.protocol}
-    fields = {path: value_text(value) for path, value in flat(tree).items()}
+    fields = {path: value_text(value) for path, value in flat(row.protocol).items()}
     fields.update({("definitions", name): sentence for name, sentence in row.definitions.items()})
     fields.update({("counts", name): value_text(count) for name, count in row.counts.items()})
     return fields
@@ -169,14 +169,21 @@ def differences(rows: Sequence[Row], may_differ: Sequence[str]) -> tuple[Differe
     for path in paths:
         if any(part in may_differ for part in path):
             continue
-        values: dict[str, dict[str, None]] = {}
+        values: dict[str, list[Row]] = {}
         for row, fields in stamps:
-            if not row.is_trained and (path[0] not in MEASURED or path not in fields):
-                continue
-            values.setdefault(fields.get(path, "not stated"), {})[row.method] = None
+            if row.is_trained or (path[0] in MEASURED and path in fields):
+                values.setdefault(fields.get(path, "not stated"), []).append(row)
         if len(values) > 1:
-            found.append(Difference(path, tuple((value, tuple(methods)) for value, methods in values.items())))
+            found.append(Difference(path, tuple((value, _who(own, rows)) for value, own in values.items())))
     return tuple(found)
+
+
+def _who(own: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
+    """The methods of some rows; with the seed where only some seeds of a method are among them."""
+    counts = Counter(row.method for row in rows)
+    here = Counter(row.method for row in own)
+    names = (r.method if here[r.method] == counts[r.method] else f"{r.method} seed {r.seed}" for r in own)
+    return tuple(dict.fromkeys(names))
 
 
 def cell(entry: Entry, score: str, *, percent: bool) -> tuple[str, str]:

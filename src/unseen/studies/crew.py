@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from unseen.core.config import Record
-from unseen.studies.plan import Cell
 from unseen.core.processes import identity
 from unseen.core.worker import END
+from unseen.studies.plan import Cell
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PATIENCE = 2.0
@@ -39,7 +39,7 @@ class Worker:
             start_new_session=True,
         )
         orders, news, errors = self._process.stdin, self._process.stdout, self._process.stderr
-        assert orders is not None and news is not None and errors is not None  # noqa: S101, PT018
+        assert orders is not None and news is not None and errors is not None  # noqa: PT018
         self._pipes = (orders, news, errors)
         self._orders, self._news, self._errors = orders, news.fileno(), errors.fileno()
         self._cut_lines = {self._news: b"", self._errors: b""}

@@ -17,10 +17,10 @@ from unseen.core.console import Board, console, duration, progress_board
 from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
+from unseen.core.worker import RunCell, address_of
 from unseen.studies.crew import Worker, end_all
 from unseen.studies.plan import Cell
 from unseen.studies.store import CellState, ClaimLostError, Store, create_store
-from unseen.core.worker import RunCell, address_of
 
 STORE = "study.sqlite"
 BEAT_EVERY = 5.0

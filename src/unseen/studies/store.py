@@ -15,9 +15,9 @@ from typing import Any, Literal
 from unseen.core.checks import check_count
 from unseen.core.config import Record, canonical_json, hash_of
 from unseen.core.errors import StoreError
+from unseen.core.processes import is_alive, is_here
 from unseen.studies.database import Database, Execute, Schema, create_database
 from unseen.studies.plan import Cell
-from unseen.core.processes import is_alive, is_here
 
 State = Literal["waiting", "running", "done", "failed", "skipped"]
 STATES: tuple[State, ...] = ("waiting", "running", "done", "failed", "skipped")

@@ -1,0 +1,276 @@
+"""The commands as people type them: what they print, what they write, and how they answer mistakes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+from small_runs import write_features, write_images
+
+QUICK = ["--epochs", "2", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
+
+
+def unseen(*arguments, cwd, code=0):
+    """Run the command in a folder; gives standard output and error."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from unseen.cli import main; main()", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "COLUMNS": "160"},
+    )
+    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout, done.stderr
+
+
+def one_sentence(*arguments, cwd):
+    """The sentence with which a command refuses; nothing else, and nothing written."""
+    before = sorted(cwd.rglob("*"))
+    out, err = unseen(*arguments, cwd=cwd, code=2)
+    assert out == ""
+    assert err.startswith("unseen: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert sorted(cwd.rglob("*")) == before
+    return err
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_features(folder / "features.npz")
+    write_images(folder / "images")
+    rows = ["path,label,split,note"]
+    for path in sorted((folder / "images").rglob("*.png")):
+        side = "train" if int(path.parent.name[-1]) < 6 else "test"
+        rows.append(f"{path.relative_to(folder)},{path.parent.name},{side},x")
+    (folder / "table.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+SMALL_IMAGES = ["--model", "convnet:base=4", "--transform", "crop:size=16"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ["features=features.npz"],
+        ["folder=images", *SMALL_IMAGES],
+        ["table=table.csv", *SMALL_IMAGES],
+    ],
+    ids=["features", "folder", "table"],
+)
+def test_train_ends_with_a_table_of_scores_on_unseen_classes_and_a_report_follows(place, tmp_path, data):
+    out, err = unseen("train", "--data", *data, "--out", tmp_path / "run", *QUICK, cwd=place)
+    assert out == ""
+    for words in ("unseen classes", "recall@1", "map@r", "nmi", "wrote"):
+        assert words in err
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert set(result) == {"scores", "history", "protocol", "chosen_epoch", "seconds"}
+    assert len(result["history"]) == 2
+    again = unseen("train", "--data", *data, "--out", tmp_path / "run", *QUICK, cwd=place)[1]
+    assert "finished before" in again
+    unseen("report", tmp_path / "run", cwd=place)
+    assert "recall@1" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_run_is_evaluated_and_embeds_its_data_to_the_same_scores(place, tmp_path):
+    unseen("train", "--data", "features=features.npz", "--out", tmp_path / "run", *QUICK, cwd=place)
+    from_run = json.loads(unseen("evaluate", tmp_path / "run", "--json", cwd=place)[0])
+    stored = json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
+    assert from_run == stored
+    unseen("embed", tmp_path / "run", "--side", "test", "--out", tmp_path / "test.npz", cwd=place)
+    from_file = json.loads(unseen("evaluate", tmp_path / "test.npz", "--json", cwd=place)[0])
+    assert from_file["numbers"]["map@r"] == pytest.approx(stored["numbers"]["map@r"], abs=1e-12)
+    unseen("embed", tmp_path / "run", "--data", "features=features.npz", "--out", tmp_path / "all.npz", cwd=place)
+    with np.load(tmp_path / "all.npz", allow_pickle=False) as arrays:
+        assert arrays["features"].shape == (96, 8)
+
+
+def test_show_prints_a_recipe_that_trains_to_the_same_run(place, tmp_path):
+    text = unseen("show", "--data", "features=features.npz", *QUICK, cwd=place)[0]
+    (tmp_path / "run.yaml").write_text(text)
+    described = json.loads(unseen("show", tmp_path / "run.yaml", "--json", cwd=place)[0])
+    direct = json.loads(unseen("show", "--data", "features=features.npz", *QUICK, "--json", cwd=place)[0])
+    assert described == direct
+    assert described["recipe"]["optimizer"]["lr"] == 1e-4
+
+
+def test_list_shows_names_descriptions_and_arguments(tmp_path):
+    losses = json.loads(unseen("list", "losses", "--json", cwd=tmp_path)[0])
+    margin = next(entry for entry in losses if entry["name"] == "margin")
+    assert {"name": "beta", "type": "float", "default": "1.2"} in margin["arguments"]
+    everything = unseen("list", cwd=tmp_path)[0]
+    for name in ("margin", "distance", "samples_per_class", "glyphs", "fraction", "recall", "convnet", "demo"):
+        assert name in everything
+    assert set(json.loads(unseen("list", "--json", cwd=tmp_path)[0])) >= {"losses", "miners", "data", "scores", "studies"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["list", "losses"], ["list", "--json"], ["--version"]])
+def test_help_and_lists_do_not_import_torch(tmp_path, arguments):
+    code = (
+        f"import sys; sys.argv = ['unseen', *{arguments}]\n"
+        "from unseen.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules, 'slow to start'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=tmp_path)
+
+
+def test_a_study_runs_its_cells_once_and_the_second_time_only_reports(place, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        """
+name: small
+title: A small study
+data: {toy: "features=features.npz"}
+splits: {half: "fraction:train=0.5,validation=0.3", other: "fraction:train=0.5,validation=0.3,seed=1"}
+seeds: [0, 1]
+base: {embedding_size: 6, epochs: 2, sampler: "samples_per_class:batch_size=12,per_class=2"}
+methods:
+  features: {loss: null, embedding_size: null, epochs: 0, seeds: [0]}
+  contrastive: {loss: contrastive}
+  triplet: {loss: {name: triplet, miner: {name: distance}}}
+"""
+    )
+    err = unseen("study", plan, "--out", tmp_path / "out", cwd=place)[1]
+    assert "10/10" in err
+    assert "contrastive" in err
+    page = (tmp_path / "out" / "report.html").read_bytes()
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").rglob("result.json")}
+    assert len(stamps) == 10
+    unseen("study", plan, "--out", tmp_path / "out", cwd=place)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").rglob("result.json")} == stamps
+    assert (tmp_path / "out" / "report.html").read_bytes() == page
+    for name in ("csv", "md", "tex"):
+        assert list((tmp_path / "out").glob(f"*.{name}"))
+
+
+def broken_image(folder):
+    write_images(folder / "broken", classes=5)
+    path = folder / "broken" / "class 1" / "2.png"
+    path.write_bytes(path.read_bytes()[:100])
+    return ["train", "--data", "folder=broken", *SMALL_IMAGES], "class 1/2.png"
+
+
+def single_image(folder):
+    write_images(folder / "single")
+    for number in range(1, 6):
+        (folder / "single" / "class 3" / f"{number}.png").unlink()
+    return ["train", "--data", "folder=single", *SMALL_IMAGES], "'class 3'"
+
+
+def empty_folder(folder):
+    (folder / "empty").mkdir()
+    return ["train", "--data", "folder=empty"], "empty"
+
+
+def missing_column(folder):
+    (folder / "bad.csv").write_text("path,class\na.png,1\n")
+    return ["train", "--data", "table=bad.csv"], "label"
+
+
+def mistyped_loss(folder):
+    write_features(folder / "features.npz")
+    return ["train", "--data", "features=features.npz", "--loss", "multisimilarity"], "did you mean 'multi_similarity'"
+
+
+def mistyped_setting(folder):
+    write_features(folder / "features.npz")
+    return ["train", "--data", "features=features.npz", "--loss", "margin:bta=1"], "did you mean 'beta'"
+
+
+def wrong_value(folder):
+    write_features(folder / "features.npz")
+    return ["train", "--data", "features=features.npz", "--loss", "margin:margin=-1"], "margin must be"
+
+
+def missing_file(folder):
+    return ["train", "--data", "features=nowhere.npz"], "no file"
+
+
+def no_data(folder):
+    return ["train"], "needs data"
+
+
+def unknown_study(folder):
+    return ["study", "dem"], "did you mean 'demo'"
+
+
+def no_run(folder):
+    return ["report", "."], "no folder of a study"
+
+
+def unknown_list(folder):
+    return ["list", "loses"], "did you mean 'losses'"
+
+
+def unknown_yaml_key(folder):
+    write_features(folder / "features.npz")
+    (folder / "run.yaml").write_text("data: features=features.npz\nepoch: 3\n")
+    return ["train", "run.yaml"], "did you mean 'epochs'"
+
+
+def unknown_score(folder):
+    write_features(folder / "features.npz")
+    return ["evaluate", "features.npz", "--scores", "recal@1"], "did you mean 'recall"
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        broken_image,
+        single_image,
+        empty_folder,
+        missing_column,
+        mistyped_loss,
+        mistyped_setting,
+        wrong_value,
+        missing_file,
+        no_data,
+        unknown_study,
+        no_run,
+        unknown_list,
+        unknown_yaml_key,
+        unknown_score,
+    ],
+    ids=lambda mistake: mistake.__name__,
+)
+def test_a_mistake_gets_one_sentence_and_writes_nothing(tmp_path, mistake):
+    arguments, words = mistake(tmp_path)
+    assert words in one_sentence(*arguments, cwd=tmp_path)
+
+
+def test_an_unknown_option_and_a_word_for_a_number_end_with_2(tmp_path):
+    for arguments in (["train", "--losss", "margin"], ["train", "--epochs", "many"], ["trian"]):
+        assert "Traceback" not in unseen(*arguments, cwd=tmp_path, code=2)[1]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_interrupted_in_the_middle_says_how_to_continue_and_continues(place, tmp_path, how):
+    arguments = ["train", "--data", "features=features.npz", "--out", str(tmp_path / "run"), "--epochs", "4000"]
+    arguments += [*QUICK[2:], "--save-seconds", "0"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", "from unseen.cli import main; main()", *arguments],
+        cwd=place,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 120
+    while not list((tmp_path / "run").glob("checkpoints/checkpoint-*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    running.send_signal(how)
+    err = running.communicate(timeout=60)[1]
+    assert running.returncode == 130
+    assert "the same command continues" in err
+    assert "Traceback" not in err
+    assert not list((tmp_path / "run").rglob(".tmp-*"))
+    assert not (tmp_path / "run" / "result.json").exists()

@@ -1,0 +1,48 @@
+"""Every code block of the README and the docs runs, and every command in them is one that exists."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language):
+    found = [(page, code) for page in PAGES for kind, code in BLOCK.findall(page.read_text()) if kind == language]
+    return [pytest.param(code, id=f"{page.stem}-{number}") for number, (page, code) in enumerate(found)]
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_a_block_of_python_runs(tmp_path, code):
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("code", blocks(""))
+def test_a_command_in_a_block_is_one_that_exists(code):
+    from unseen.cli.app import app
+
+    verbs = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = typer.main.get_command(app)
+    for line in code.strip().splitlines():
+        words = shlex.split(line, comments=True)
+        if words[0] == "make":
+            assert words[1] in verbs, line
+        else:
+            assert words[0] == "unseen", line
+            command = commands.commands[words[1]]
+            command.make_context(words[1], words[2:], resilient_parsing=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
