@@ -6,12 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from small_runs import write_features, write_images
 
 QUICK = ["--epochs", "2", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
@@ -111,10 +108,18 @@ def test_list_shows_names_descriptions_and_arguments(tmp_path):
     everything = unseen("list", cwd=tmp_path)[0]
     for name in ("margin", "distance", "samples_per_class", "glyphs", "fraction", "recall", "convnet", "demo"):
         assert name in everything
-    assert set(json.loads(unseen("list", "--json", cwd=tmp_path)[0])) >= {"losses", "miners", "data", "scores", "studies"}
+    assert set(json.loads(unseen("list", "--json", cwd=tmp_path)[0])) >= {
+        "losses",
+        "miners",
+        "data",
+        "scores",
+        "studies",
+    }
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["list", "losses"], ["list", "--json"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["list", "losses"], ["list", "--json"], ["--version"]]
+)
 def test_help_and_lists_do_not_import_torch(tmp_path, arguments):
     code = (
         f"import sys; sys.argv = ['unseen', *{arguments}]\n"

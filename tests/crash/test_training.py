@@ -1,13 +1,10 @@
 """Training runs killed at random moments end, bit for bit, as one that nobody disturbed (PROMISES R1, R2)."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from harness import dies_at, fresh_draws, killed
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from small_runs import image_settings, settings_for, without_times, write_features, write_images
 
 from unseen.studies import run

@@ -37,9 +37,9 @@ def complaints(tree: ast.AST, name: str) -> list[str]:
             found.append("np.load without allow_pickle=False")
         if called.startswith("np.random.") and name != "core/randomness.py":
             found.append(called)
-        if called.startswith("torch.") and called.split(".")[-1] in DRAWS and "generator" not in keywords:
-            if name != "core/randomness.py":
-                found.append(f"{called} without a generator")
+        draws = called.startswith("torch.") and called.split(".")[-1] in DRAWS and "generator" not in keywords
+        if draws and name != "core/randomness.py":
+            found.append(f"{called} without a generator")
         if called in ("torch.manual_seed", "torch.seed") and name not in SEEDERS:
             found.append(called)
     return found

@@ -30,8 +30,16 @@ def imports_of(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+            for alias in node.names:
+                # `from package import module` imports the module; `from module import name` the module it is in.
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if is_module(inner) else node.module or "")
     return {name for name in found if name.startswith("unseen.")}
+
+
+def is_module(name: str) -> bool:
+    path = SOURCE.parent / name.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 def modules() -> dict[str, Path]:

@@ -47,7 +47,7 @@ def test_ties_at_the_boundary_are_counted_the_same_for_both_sides():
     # Many equal distances and a margin that is exactly a difference of two of them.
     embeddings, labels = at_angles(*([0, 90, 180, 270] * 4)), torch.arange(16) // 4
     loss = Triplet(margin=2.0)
-    expected, active = in_loops(embeddings.round(decimals=6).tolist(), all_triplets(labels.tolist()), margin=2.0)
+    expected, _ = in_loops(embeddings.round(decimals=6).tolist(), all_triplets(labels.tolist()), margin=2.0)
     assert loss(embeddings, labels).item() == pytest.approx(expected, rel=1e-6)
 
 

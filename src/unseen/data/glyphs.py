@@ -71,7 +71,7 @@ def glyphs(
         name="glyphs",
         source=ImagesInMemory(pixels),
         labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(fonts) for fonts in classes.values()]),
-        class_names=tuple(f"{_code(letter)} {letter} {unicodedata.name(letter)}" for letter in classes),
+        class_names=tuple(f"{letter} {unicodedata.name(letter)}" for letter in classes),
         ids=tuple(f"{_code(letter)} {font}" for letter, fonts in classes.items() for font in fonts),
         class_groups=tuple(str(script_of(letter)) for letter in classes),
     )

@@ -1,6 +1,7 @@
 """What a report shows of a run: a sample of embeddings for a map, and queries with their nearest neighbours."""
 
 import io
+import zipfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, Split
 from unseen.evaluation.neighbours import nearest_neighbours
 
-MAP_POINTS = 1200
+LARGEST = 512 * 1024 * 1024  # bytes after unpacking; a file of ours holds a few MB
+MAP_POINTS = 900
 QUERIES = 12
 NEIGHBOURS = 8
 THUMBNAIL = 48
@@ -22,35 +24,58 @@ MAP_THUMBNAIL = 24
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shown:
-    """Arrays of a run's test side; thumbnails are grey (…, h, w) or colour (…, h, w, 3), or None for data without pictures.
+    """Arrays to draw; M points on the map, Q queries with K neighbours each, thumbnails in grey or RGB (uint8).
 
-    ===========  ==============================================================
-    map_*        M sampled items: embeddings (M, D), classes, groups, thumbnails
-    query_*      Q sampled queries
-    neighbour_*  the K nearest of each query, nearest first: (Q, K)
-    ===========  ==============================================================
+    Raises: DataError where the arrays disagree about M, Q or K.
     """
 
-    map_embeddings: np.ndarray
-    map_labels: np.ndarray
-    map_classes: np.ndarray
-    map_groups: np.ndarray
-    map_thumbnails: np.ndarray | None
-    query_names: np.ndarray
-    query_classes: np.ndarray
-    query_thumbnails: np.ndarray | None
-    neighbour_names: np.ndarray
-    neighbour_classes: np.ndarray
-    neighbour_right: np.ndarray
-    neighbour_similarity: np.ndarray
-    neighbour_thumbnails: np.ndarray | None
+    map_embeddings: np.ndarray  # (M, D)
+    map_labels: np.ndarray  # (M,)
+    map_classes: np.ndarray  # (M,) names
+    map_groups: np.ndarray  # (M,) names, all "" where there are no groups
+    query_names: np.ndarray  # (Q,)
+    query_classes: np.ndarray  # (Q,)
+    neighbour_names: np.ndarray  # (Q, K)
+    neighbour_classes: np.ndarray  # (Q, K)
+    neighbour_right: np.ndarray  # (Q, K) bool
+    neighbour_similarity: np.ndarray  # (Q, K)
+    map_thumbnails: np.ndarray | None = None  # (M, h, w) or (M, h, w, 3)
+    query_thumbnails: np.ndarray | None = None  # (Q, h, w) or (Q, h, w, 3)
+    neighbour_thumbnails: np.ndarray | None = None  # (Q, K, h, w) or (Q, K, h, w, 3)
+
+    def __post_init__(self) -> None:
+        points, queries = self.map_labels.shape, self.query_names.shape
+        neighbours = self.neighbour_right.shape
+        self._check("map_labels", len(points) == 1)
+        self._check("map_embeddings", self.map_embeddings.ndim == 2 and self.map_embeddings.shape[:1] == points)
+        self._check("map_classes", self.map_classes.shape == points)
+        self._check("map_groups", self.map_groups.shape == points)
+        self._check("query_classes", len(queries) == 1 and self.query_classes.shape == queries)
+        self._check("neighbour_right", len(neighbours) == 2 and neighbours[:1] == queries)
+        for name in ("neighbour_names", "neighbour_classes", "neighbour_similarity"):
+            self._check(name, getattr(self, name).shape == neighbours)
+        for name, lead in (("map", points), ("query", queries), ("neighbour", neighbours)):
+            thumbnails = getattr(self, f"{name}_thumbnails")
+            if thumbnails is not None:
+                size = thumbnails.shape[len(lead) :]
+                is_fit = len(size) == 2 or (len(size) == 3 and size[2] == 3)
+                is_fit = is_fit and thumbnails.shape[: len(lead)] == lead and min(size) > 0
+                self._check(f"{name}_thumbnails", is_fit and thumbnails.dtype == np.uint8)
+
+    def _check(self, name: str, is_fit: bool) -> None:
+        if not is_fit:
+            raise DataError(
+                f"Shown: {name} does not fit the other arrays",
+                got=getattr(self, name).shape,
+                use="M points, Q queries, Q x K neighbours, and uint8 thumbnails",
+            )
 
 
 def show(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> Shown:
     """A sample of the test side; it depends on the split alone, so that methods are shown on the same items."""
     generator = numpy_generator(derive(int(split.fingerprint, 16), "shown"))
     place = {int(index): position for position, index in enumerate(split.test)}
-    chosen = np.sort(generator.permutation(len(split.test))[:MAP_POINTS])
+    chosen = _whole_classes(catalogue.labels[split.test], generator)
     asked = [place[int(index)] for index in generator.permutation(split.queries)[:QUERIES]]
     gallery = np.array([place[int(index)] for index in split.gallery])
     labels = catalogue.labels[split.test]
@@ -87,18 +112,40 @@ def _thumbnails(catalogue: Catalogue, indices: np.ndarray, side: int) -> np.ndar
     return np.stack(pictures).reshape(*indices.shape, *pictures[0].shape)
 
 
+def _whole_classes(labels: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Positions of all items of a few classes: single items of many classes would show no cluster."""
+    order = generator.permutation(np.unique(labels))
+    sizes = np.cumsum([np.count_nonzero(labels == label) for label in order])
+    few = order[: max(2, int(np.searchsorted(sizes, MAP_POINTS, side="right")))]
+    return np.flatnonzero(np.isin(labels, few))[:MAP_POINTS]
+
+
 def save_shown(path: Path, shown: Shown) -> None:
-    """Write the arrays as an npz file without pickle, in one step."""
+    """Write the arrays as a compressed npz that needs no pickle, in one atomic step; same bytes for same arrays."""
+    arrays = {entry.name: getattr(shown, entry.name) for entry in fields(shown)}
     buffer = io.BytesIO()
-    arrays = {each.name: getattr(shown, each.name) for each in fields(Shown)}
-    np.savez_compressed(buffer, allow_pickle=False, **{name: each for name, each in arrays.items() if each is not None})
+    kept = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    for name, array in kept.items():
+        if array.dtype.hasobject:
+            kept[name] = array.astype(str)
+    np.savez_compressed(buffer, allow_pickle=False, **kept)
     write_bytes(path, buffer.getvalue())
 
 
 def load_shown(path: Path) -> Shown:
-    """Read what `save_shown` wrote."""
+    """Read what `save_shown` wrote.
+
+    Raises: DataError for a file that is missing, damaged, too large, or holds anything but these arrays.
+    """
+    known = {entry.name for entry in fields(Shown)}
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return Shown(**{each.name: arrays.get(each.name) for each in fields(Shown)})
-    except (OSError, ValueError) as problem:
-        raise DataError(f"{path} is not a readable sample of a run: {problem}") from None
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
+                raise DataError(f"{path} unpacks to more than {LARGEST} bytes", use="a file written by this version")
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files if name in known}
+        return Shown(**arrays)
+    except FileNotFoundError:
+        raise DataError(f"no file {path}") from None
+    except (zipfile.BadZipFile, ValueError, EOFError, TypeError, AttributeError, KeyError, OSError) as problem:
+        raise DataError(f"{path} does not hold what a report draws: {problem}", use="evaluate the run again") from None

@@ -51,7 +51,7 @@ def _over_all(distance: Tensor, chosen: PairMasks, margin: float) -> tuple[Tenso
         wider = (chosen.positive.sum(1, keepdim=True) - inactive).masked_fill_(~chosen.negative, 0)
         active = nearer.sum()
     weights = (nearer - wider).to(distance.dtype)
-    return masked_sum(distance, weights) + margin * active, active
+    return masked_sum(distance, weights) + margin * active.to(distance.dtype), active
 
 
 @loss("triplet")

