@@ -157,6 +157,17 @@ def test_a_store_with_a_flipped_bit_tells_the_truth_or_is_refused(tmp_path, heal
     assert refused > len(places) / 4
 
 
+def test_a_schema_that_is_not_even_text_is_refused(tmp_path, healthy):
+    # SQLite quotes the damaged schema in its message, which then cannot be decoded.
+    path, truth = healthy
+    whole = path.read_bytes()
+    start = whole.index(b"CREATE TABLE")
+    for place in range(start, start + 60):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x80
+        assert refused_or_true(tmp_path / "study.sqlite", bytes(damaged), truth, f"byte {place}")
+
+
 def test_a_truncated_store_is_refused(tmp_path, healthy):
     path, truth = healthy
     draws = fresh_draws()

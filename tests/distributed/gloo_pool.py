@@ -24,15 +24,16 @@ def joined_batch():
     return inputs + torch.randn(SAMPLES, INPUT, generator=generator, dtype=torch.float64), labels
 
 
-def gradients_and_weights(case, inputs, labels):
-    """Gradients of one step and weights after 20, of a linear backbone and of the loss's own parameters."""
+def gradients_and_weights(case, inputs, labels, steps):
+    """Gradients of the first step and weights after the last, of a linear backbone and of the loss's own parameters."""
     weight = torch.randn(INPUT, WIDTH, generator=torch_generator(1), dtype=torch.float64).requires_grad_()
     loss = case.build(WIDTH).double()
     found = {}
-    for step in range(STEPS):
+    joined_labels = gather_with_gradient(labels)
+    for step in range(steps):
         embeddings = inputs @ weight
         embeddings.retain_grad()
-        value = loss(gather_with_gradient(embeddings), gather_with_gradient(labels), key=step)
+        value = loss(gather_with_gradient(embeddings), joined_labels, key=step)
         value.backward()
         average_gradients([weight, *loss.parameters()])
         if step == 0:
@@ -43,8 +44,14 @@ def gradients_and_weights(case, inputs, labels):
             for parameter in [weight, *loss.parameters()]:
                 parameter -= 0.02 * parameter.grad
                 parameter.grad = None
-    found["weight after 20 steps"] = weight.detach()
-    return found | {f"own {name} after 20 steps": p.detach() for name, p in loss.named_parameters()}
+    found["weight after all steps"] = weight.detach()
+    return found | {f"own {name} after all steps": p.detach() for name, p in loss.named_parameters()}
+
+
+def steps_of(case, sizes=None):
+    """20 for each loss as it is and with distance-weighted mining, where no part is empty; else gradients only."""
+    is_trained = not case.record or dict(case.record).get("miner") == "distance"
+    return STEPS if is_trained and 0 not in (sizes or ()) else 1
 
 
 def _work(rank, splits, folder):
@@ -61,7 +68,7 @@ def _work(rank, splits, folder):
         start = sum(sizes[:rank])
         inputs, labels = (part[start : start + sizes[rank]] for part in joined_batch())
         for case in CASES:
-            for name, value in gradients_and_weights(case, inputs, labels).items():
+            for name, value in gradients_and_weights(case, inputs, labels, steps_of(case, sizes)).items():
                 results[f"{sizes}/{case}/{name}"] = value.numpy()
     np.savez(Path(folder) / f"rank{rank}.npz", **{key.replace("/", "|"): value for key, value in results.items()})
     distributed.destroy_process_group()

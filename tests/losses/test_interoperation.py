@@ -104,12 +104,21 @@ def test_proxy_losses_agree_on_the_same_proxies():
     torch.testing.assert_close(softmax(embeddings.float(), labels), other(embeddings.float(), labels))
 
 
-def test_our_loss_works_inside_their_cross_batch_memory():
-    memory = losses.CrossBatchMemory(unseen.losses.Contrastive(), embedding_size=5, memory_size=40)
-    for seed in range(3):
-        embeddings, labels = small_batch(seed)
-        value = memory(embeddings.float().requires_grad_(), labels)
-        assert value.isfinite()
+def test_our_loss_works_inside_their_wrapper_of_several_losses():
+    embeddings, labels = small_batch()
+    embeddings = embeddings.float()
+    ours, other = unseen.losses.Contrastive(), losses.TripletMarginLoss()
+    mined = unseen.miners.Random()(embeddings, labels, key=1)
+    joint = losses.MultipleLosses([ours, other], weights=[1.0, 0.5])(embeddings, labels, mined)
+    torch.testing.assert_close(joint, ours(embeddings, labels, mined) + 0.5 * other(embeddings, labels, mined))
+
+
+def test_a_reference_set_comes_by_position_as_their_code_passes_it():
+    embeddings, labels = small_batch(0)
+    reference = small_batch(1)
+    for loss in OUR_TUPLE_LOSSES:
+        by_name = loss(embeddings, labels, ref_emb=reference[0], ref_labels=reference[1])
+        assert torch.equal(loss(embeddings, labels, None, *reference), by_name)
 
 
 def test_the_cosine_of_their_distance_is_our_similarity():

@@ -49,7 +49,14 @@ def test_products_pass_gradcheck_with_themselves_and_with_others():
     right = small_batch(2)[0].requires_grad_()
     assert torch.autograd.gradcheck(lambda rows: inner_products(rows, rows), [left])
     assert torch.autograd.gradcheck(inner_products, [left, right])
-    assert torch.autograd.gradgradcheck(lambda rows: inner_products(unit_vectors(rows), right).sin(), [left])
+    assert torch.autograd.gradcheck(unit_vectors, [left])
+
+
+def test_a_second_derivative_is_refused_not_wrong():
+    vectors = small_batch(1)[0].requires_grad_()
+    (gradient,) = torch.autograd.grad(unit_vectors(vectors).sin().sum(), vectors, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
 
 
 def test_masks_and_counts_leave_self_pairs_out():

@@ -1,5 +1,7 @@
 """Multi-similarity mining against loops, and how the kept pairs depend on epsilon."""
 
+import itertools
+
 import pytest
 import torch
 from frequencies import batch
@@ -37,7 +39,7 @@ def test_kept_pairs_equal_the_loops(seed, epsilon):
 def test_kept_sets_grow_with_epsilon_up_to_all_pairs():
     embeddings, labels = batch(seed=1)
     sets = [as_sets(MultiSimilarity(epsilon=epsilon)(embeddings, labels)) for epsilon in (0.0, 0.1, 0.5, 2.1)]
-    for (small_positive, small_negative), (positive, negative) in zip(sets, sets[1:], strict=False):
+    for (small_positive, small_negative), (positive, negative) in itertools.pairwise(sets):
         assert small_positive <= positive
         assert small_negative <= negative
     pairs = Pairs(embeddings, labels)

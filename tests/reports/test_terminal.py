@@ -14,7 +14,7 @@ from unseen.reports.text import cut, plain
 
 def printed(content, width=140):
     stream = io.StringIO()
-    for part in terminal_table(content):
+    for part in terminal_table(content, width):
         Console(file=stream, width=width, color_system=None).print(part)
     return stream.getvalue()
 
@@ -27,6 +27,14 @@ def test_there_is_a_table_for_each_split_with_ranks_and_deviations(demo_content)
     assert line.split("│")[1].strip() == "1"
     assert "±" in line
     assert "failed: glyphs / scripts / contrastive / seed 2: the loss stopped being finite" in text
+
+
+def test_a_narrow_terminal_shows_fewer_scores_and_whole_names(demo_content):
+    text = printed(demo_content, width=70)
+    assert "un-trained network" in text
+    assert "recall@1" in text
+    assert "f1" not in text
+    assert all(len(line) <= 70 for line in text.splitlines() if "│" in line)
 
 
 def test_unlike_protocols_are_said(demo_content):

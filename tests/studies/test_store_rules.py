@@ -133,6 +133,15 @@ def test_a_cell_that_kills_its_processes_fails_after_three(store, dead):
     assert "its process died" in failed.error
 
 
+def test_a_dead_owner_that_the_caller_watches_is_left_to_the_caller(store, dead):
+    name = store.claim(dead).name
+    others = [store.claim(identity(), watched=[dead]).name for _ in range(2)]
+    assert name not in others
+    assert store.claim(identity(), watched=[dead]) is None
+    store.finish(name, dead, {"who": "sent before it died"})
+    assert [result.content for result in store.results()] == [{"who": "sent before it died"}]
+
+
 def test_failed_cells_are_tried_again_only_when_asked(store):
     owner = identity()
     name = store.claim(owner).name

@@ -58,7 +58,7 @@ def _report(folder: Path) -> None:
 
     screen = console()
     content = collect(folder)
-    for part in terminal_table(content):
+    for part in terminal_table(content, screen.width):
         screen.print(part)
     with screen.status("drawing the report"):
         write_report(content, folder / "report.html")

@@ -1,7 +1,8 @@
 """Batches: tickets in, tensors out; the same ones for any number of loader workers."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError, DataError, UnseenError
+from unseen.core.processes import die_with_parent
 from unseen.core.randomness import torch_generator
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources import FeatureArray, ImageFiles, ImagesInMemory
@@ -114,7 +116,13 @@ def loader(
         multiprocessing_context=start_method if workers else None,
         # Otherwise the DataLoader draws a seed for its workers from torch's global generator. Nobody here uses it.
         generator=torch_generator(0),
+        worker_init_fn=partial(_end_with, os.getpid()) if workers else None,
     )
+
+
+def _end_with(parent: int, worker: int) -> None:
+    # A loader's worker notices the death of its process only seconds later; the kernel does at once.
+    die_with_parent(parent)
 
 
 class _ErrorsAsItems(Dataset[Any]):

@@ -34,12 +34,12 @@ def margin(
         columns = torch.cat((chosen.positive, chosen.negative))
         distance = distance_of(pairs.similarity_at(chosen.anchor.repeat(2), columns)).view(2, -1)
         beta = boundary if is_shared else boundary[chosen.anchor]
-        near, far = distance.unbind()
-        pull, push = (near - (beta - margin)).relu(), ((beta + margin) - far).relu()
-        total = (pull + push).sum()
-        pulled, pushed = pull.detach() > 0, push.detach() > 0
-        active = (pulled | pushed).sum()
-        count = pulled.sum() + pushed.sum() if normalizer == "active_pairs" else active
+        sign = distance.new_tensor([[1.0], [-1.0]])  # positives must stay below beta, negatives above
+        hinge = ((distance - beta) * sign + margin).relu()
+        is_active = hinge.detach() > 0
+        total = hinge.sum()
+        active = is_active.any(0).sum()
+        count = is_active.sum() if normalizer == "active_pairs" else active
         used: Tensor | int = len(chosen.anchor)
         regular = beta * used if is_shared else beta.sum()
     else:

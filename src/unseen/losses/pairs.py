@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from unseen.core.errors import BatchError
 
@@ -28,13 +29,16 @@ class _Unit(torch.autograd.Function):
         return unit
 
     @staticmethod
+    @once_differentiable  # a second derivative would be wrong, so it is refused
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         unit, length = context.saved_tensors
         return (gradient - unit * (gradient * unit).sum(1, keepdim=True)) / length, None
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    # Also when backward() is called under autocast, which would otherwise round the gradient to half precision.
+    # Autocast would round to half precision, forward and, when backward() is called under it, the gradient too.
+    if not torch.is_autocast_enabled(left.device.type):
+        return left @ right
     with torch.autocast(left.device.type, enabled=False):
         return left @ right
 

@@ -19,8 +19,8 @@ def log_inverse_density(similarity: Tensor, width: int, lower_cutoff: float) -> 
     least 4e-8, so that antipodes stay finite.
     """
     capped = similarity.clamp(max=1 - lower_cutoff**2 / 2)
-    logarithm = capped.square().neg_().add_(1).clamp_(min=4e-8).log_().mul_((3 - width) / 2)
-    return logarithm.sub_(capped.neg_().add_(1).log_(), alpha=0.5)
+    logarithm = torch.rsub(capped.square(), 1).clamp_(min=4e-8).log_().mul_((3 - width) / 2)
+    return logarithm.sub_(torch.rsub(capped, 1).log_(), alpha=0.5)
 
 
 @miner("distance")

@@ -8,7 +8,7 @@ from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json
 from unseen.evaluation.shown import load_shown
-from unseen.reports.content import Content, Failed, Row
+from unseen.reports.content import MAY_DIFFER, Content, Failed, Row
 from unseen.studies import Store
 from unseen.studies.runner import STORE
 
@@ -54,7 +54,15 @@ def _of_study(folder: Path) -> Content:
         if state.state == "failed"
         for cell in [state.cell]
     ]
-    return Content(title=plan.get("title", folder.name), version=unseen.__version__, rows=rows, failed=failed)
+    return Content(
+        title=plan.get("title", folder.name),
+        version=unseen.__version__,
+        rows=rows,
+        failed=failed,
+        split_descriptions=plan.get("described", {}),
+        # How many images of a class a batch holds belongs to a loss: proxies want one, pairs want several.
+        may_differ=(*MAY_DIFFER, "per_class"),
+    )
 
 
 def _of_run(folder: Path) -> Content:

@@ -9,13 +9,19 @@ from unseen.reports.page import columns
 from unseen.reports.ranking import Ranking, are_percentages, cell, rankings
 from unseen.reports.text import cut, plain
 
+_FRAME = 18  # letters for rank, seeds and the lines between
+_COLUMN = 15  # letters for one score with its deviation
 
-def terminal_table(content: Content) -> list[RenderableType]:
-    """One table for each data set and split, a line where rows were not ranked, a line for each failed cell."""
+
+def terminal_table(content: Content, width: int = 80) -> list[RenderableType]:
+    """One table for each data set and split, a line where rows were not ranked, a line for each failed cell.
+
+    Names of methods stay whole: where the terminal is narrow, scores are left out from the right.
+    """
     percent = are_percentages(content)
     parts: list[RenderableType] = []
     for table in rankings(content):
-        parts.append(_table(table, percent))
+        parts.append(_table(table, percent, width))
         if table.differences:
             fields = ", ".join(" › ".join(difference.path) for difference in table.differences)
             parts.append(
@@ -27,13 +33,14 @@ def terminal_table(content: Content) -> list[RenderableType]:
     return parts
 
 
-def _table(table: Ranking, percent: dict[str, bool]) -> Table:
+def _table(table: Ranking, percent: dict[str, bool], width: int) -> Table:
     # Text objects, not strings: rich would read [red] in a name as an instruction.
     title = Text(f"{cut(plain(table.data), 60)} / {cut(plain(table.split), 60)}", style="bold")
     drawn = Table(title=title, title_justify="left", header_style="bold")
     drawn.add_column("#", justify="right", style="dim")
-    drawn.add_column("method")
-    shown = columns(table.scores)
+    longest = max(len(cut(plain(entry.method), 60)) for entry in table.entries)
+    drawn.add_column("method", min_width=min(longest, width // 2))
+    shown = columns(table.scores)[: max(1, (width - min(longest, width // 2) - _FRAME) // _COLUMN)]
     for score in shown:
         unit = " %" if percent[score] else ""
         drawn.add_column(Text(cut(plain(score), 20) + unit), justify="right", no_wrap=True)

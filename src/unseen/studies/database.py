@@ -179,7 +179,7 @@ class Database:
     def _guard(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as problem:
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as problem:  # SQLite's own message may quote damaged bytes
             raise StoreError(f"{self.path} cannot be used ({problem})") from problem
 
     def _check(self, schema: Schema) -> None:

@@ -51,6 +51,7 @@ class Plan:
                (`seeds: [0]` for a method that has no randomness)
     seeds      the seeds of every method that has none of its own
     base       the settings that all cells share
+    described  split label -> words that follow "On": "characters never seen in training"; for the report's headline
     skip       rules such as {method: raw, split: scripts, why: "..."}: cells that match all labels are left out
     =========  ================================================================================
 
@@ -65,6 +66,7 @@ class Plan:
     seeds: tuple[int, ...] = (0,)
     base: Record = field(default_factory=dict)
     skip: tuple[Record, ...] = ()
+    described: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key in ("name", "title"):
@@ -83,6 +85,10 @@ class Plan:
         object.__setattr__(self, "seeds", _checked_seeds(self.name, "seeds", self.seeds))
         for label in self.methods:
             self.seeds_of(label)
+        for label in self.described:
+            if label not in self.splits:
+                close = nearest(label, list(self.splits))
+                raise ConfigError(f"plan '{self.name}': described names a split '{label}' that the plan lacks{close}")
         object.__setattr__(self, "skip", tuple(_checked_rule(self, rule) for rule in self.skip))
 
     def seeds_of(self, method: str) -> tuple[int, ...]:

@@ -210,7 +210,7 @@ class _Run:
         self._looked, self._has_changed = time.monotonic(), False
         for worker in self._workers():
             if worker.is_ready and worker.cell is None:
-                cell = self._store.claim(worker.owner)
+                cell = self._store.claim(worker.owner, watched=[each.owner for each in self._workers()])
                 if cell is not None:
                     fault("runner.after_claim")
                     worker.give(cell, self._folder / "cells" / cell.name)

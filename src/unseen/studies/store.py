@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -149,16 +149,20 @@ class Store:
                 text = canonical_json(value)
                 execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, _digest(key, text)))
 
-    def claim(self, owner: str, *, stale_after: float = 60.0) -> Cell | None:
+    def claim(self, owner: str, *, stale_after: float = 60.0, watched: Collection[str] = ()) -> Cell | None:
         """Take the next cell of the plan for a process (`processes.identity`), or None if no cell waits.
 
         A running cell whose process died is taken back first; that counts as a fault. For a process of this boot only
         its life counts, so a step of the clock cannot take a cell from it; for any other, `stale_after` seconds
         without a heartbeat do (a heartbeat far in the future means that the clock was set back).
+
+        Owners in `watched` are left alone: the caller looks after them and may yet hold the result of one that died.
         """
         now = self._clock()
         with self._database.writing() as execute:
             for row in execute("SELECT * FROM cells WHERE state = 'running'").fetchall():
+                if row["owner"] in watched:
+                    continue
                 if self._is_dead(row) or (
                     not is_here(row["owner"]) and abs(now - (row["heartbeat"] or 0)) > stale_after
                 ):
