@@ -9,8 +9,10 @@ distance-weighted mining at one triplet an anchor, batches of 56 classes x 2, fu
 
 import argparse
 import datetime
+import os
 import platform
 import statistics
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -20,8 +22,10 @@ import numpy as np
 import torch
 from pytorch_metric_learning.losses import MarginLoss
 from pytorch_metric_learning.miners import DistanceWeightedMiner
+from pytorch_metric_learning.samplers import MPerClassSampler
 from pytorch_metric_learning.utils import loss_and_miner_utils
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import unseen
 from unseen.core.randomness import derive, numpy_generator, torch_generator
@@ -116,26 +120,101 @@ def floor():
     return iteration
 
 
-# The training loop of `unseen.training` joins here: a function without arguments that gives `iteration(number, batch)`.
+def plain_loop(make):
+    """A round of a loop over batches that are ready in memory."""
+
+    def prepare(features, labels):
+        batches, iteration = make_batches(features, labels), make()
+
+        def run(first, iterations):
+            for number in range(first, first + iterations):
+                iteration(number, batches[number % len(batches)])
+
+        return run
+
+    return prepare
+
+
+def whole_loop(features, labels):
+    """A round of `unseen train`: drawing, loading, schedule, guards and checks around the same step."""
+    from unseen.data import Catalogue, CatalogueItems, FeatureArray
+    from unseen.models import build_embedder
+    from unseen.samplers import SamplesPerClass
+    from unseen.training.loop import Job, train
+    from unseen.training.optimizers import Adam
+    from unseen.training.schedules import Constant
+
+    numbers = labels.numpy()
+    catalogue = Catalogue(
+        name="bench",
+        source=FeatureArray(features.numpy()),
+        labels=numbers,
+        class_names=tuple(str(label) for label in range(CLASSES)),
+        ids=tuple(str(row) for row in range(len(numbers))),
+    )
+
+    model = build_embedder("identity", input_shape=(WIDTH,), embedding_size=EMBEDDING)
+
+    def run(first, iterations):
+        dealt = SamplesPerClass(batch_size=CLASSES_IN_BATCH * PER_CLASS, per_class=PER_CLASS).over(numbers, seed=first)
+        dealt.batches_per_epoch = iterations
+        job = Job(
+            model=model,
+            loss=unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted()),
+            optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0),
+            schedule=Constant(),
+            items=CatalogueItems(catalogue),
+            indices=np.arange(len(numbers)),
+            labels=numbers,
+            batches=dealt,
+            epochs=1,
+            seed=first,
+            config={},
+        )
+        train(job, Path(tempfile.gettempdir()) / "unseen-bench-no-checkpoint")
+
+    return run
+
+
+def their_whole_loop(features, labels):
+    """A round of that library's own way: MPerClassSampler, a DataLoader, its loss and miner."""
+    batch_size = CLASSES_IN_BATCH * PER_CLASS
+
+    def run(first, iterations):
+        head, optimizer = new_head()
+        loss, miner = MarginLoss(margin=0.2, beta=1.2), DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)
+        sampler = MPerClassSampler(
+            labels, m=PER_CLASS, batch_size=batch_size, length_before_new_iter=iterations * batch_size
+        )
+        for inputs, targets in DataLoader(TensorDataset(features, labels), batch_size=batch_size, sampler=sampler):
+            embeddings = head(inputs)
+            value = loss(embeddings, targets, miner(embeddings, targets))
+            value.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return run
+
+
 VARIANTS = {
-    "bare matrix products + fused Adam (floor)": floor,
-    "unseen: Margin + DistanceWeighted, plain loop": ours,
-    "pytorch-metric-learning: MarginLoss + DistanceWeightedMiner": pytorch_metric_learning,
+    "bare matrix products + fused Adam (floor)": plain_loop(floor),
+    "unseen: Margin + DistanceWeighted, plain loop": plain_loop(ours),
+    "pytorch-metric-learning: MarginLoss + DistanceWeightedMiner, plain loop": plain_loop(pytorch_metric_learning),
+    "unseen: the loop of `unseen train`, drawing and guards included": whole_loop,
+    "pytorch-metric-learning: with MPerClassSampler and DataLoader": their_whole_loop,
 }
 
 
-def measure(batches, rounds, iterations):
+def measure(features, labels, rounds, iterations):
     """Seconds per iteration of each variant, one number a round; the variants take turns."""
-    running = {name: make() for name, make in VARIANTS.items()}
+    running = {name: prepare(features, labels) for name, prepare in VARIANTS.items()}
     seconds = {name: [] for name in VARIANTS}
-    for iteration in running.values():  # warm up
-        for number in range(10):
-            iteration(number, batches[number % len(batches)])
+    for run in running.values():  # warm up
+        run(0, 10)
     for round_number in range(rounds):
-        for name, iteration in running.items():
+        for name, run in running.items():
             start = time.perf_counter()
-            for number in range(iterations):
-                iteration(round_number * iterations + number, batches[number % len(batches)])
+            run(round_number * iterations, iterations)
             seconds[name].append((time.perf_counter() - start) / iterations)
     return seconds
 
@@ -171,7 +250,8 @@ def machine():
     processor = names[0].split(":", 1)[1].strip() if names else processor
     return (
         f"Measured {datetime.date.today().isoformat()} on {processor}, {torch.get_num_threads()} threads,"
-        f" torch {torch.__version__}, Python {platform.python_version()}."
+        f" torch {torch.__version__}, Python {platform.python_version()};"
+        f" load average {os.getloadavg()[0]:.1f} (about 1 to 2 is this bench alone, more is others' work)."
     )
 
 
@@ -190,7 +270,7 @@ def main():
     )
     features, labels = stored_features(options.features) if options.features else clustered_features()
     source = options.features.name if options.features else "random clusters"
-    text = table(measure(make_batches(features, labels), options.rounds, options.iterations), source)
+    text = table(measure(features, labels, options.rounds, options.iterations), source)
     print(text)
     if options.write:
         target = Path(__file__).parent / "results" / "head.md"

@@ -37,9 +37,19 @@ def key_from_torch() -> int:
     return int(torch.randint(2**62, ()).item())
 
 
+def seed_torch(key: int) -> None:
+    """Set torch's global generators to the key.
+
+    `torch.manual_seed` would, on a machine whose CUDA is not in use, record a traceback at every call.
+    """
+    torch.default_generator.manual_seed(key)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(key)
+
+
 @contextmanager
 def seeded(key: int) -> Iterator[None]:
     """Let code that can only draw from torch's global generators (layers, dropout, torchvision) draw from the key."""
     with torch.random.fork_rng():
-        torch.manual_seed(key)
+        seed_torch(key)
         yield

@@ -66,8 +66,12 @@ class DealtBatches:
         self.per_class = batch_size // self.classes_per_batch
         self.batches_per_round = -(-len(self._members) // self.classes_per_batch)
         self.batches_per_epoch = max(1, len(labels) // batch_size)
-        # Each class keeps the deal it is in the middle of: a copy of what its key gives, never a state.
-        self._dealt: dict[int, tuple[int, np.ndarray]] = {}
+        # All classes' deals lie in one array, so that a batch is one look-up. They are copies of what the keys give,
+        # kept until the next deal of a class; never a state.
+        self._visits = np.array([-(-len(members) // self.per_class) for members in self._members])
+        self._starts = np.concatenate([[0], np.cumsum(self._visits[:-1])]) * self.per_class
+        self._dealt = np.empty(int(self._visits.sum()) * self.per_class, dtype=np.int64)
+        self._deals = np.full(len(self._members), -1)
         self._order: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
 
     def batch(self, place: Place) -> np.ndarray:
@@ -76,14 +80,15 @@ class DealtBatches:
         order = self._class_order(turn)
         first = slot * self.classes_per_batch
         regular = order[first : first + self.classes_per_batch]
+        picks = self._deal(regular, turn)
         filling = order[: self.classes_per_batch - len(regular)]
-        picks = [self._deal(int(each), turn) for each in regular]
-        picks += [self._draw(int(each), turn, self.per_class) for each in filling]
-        missing = self.batch_size - self.classes_per_batch * self.per_class
-        picks += [
-            self._draw(int(each), turn, 1, besides=picks[position]) for position, each in enumerate(order[:missing])
-        ]
-        return np.concatenate(picks)
+        missing = order[: self.batch_size - self.classes_per_batch * self.per_class]
+        if len(filling) + len(missing) == 0:
+            return picks.ravel()
+        generator = numpy_generator(derive(self.seed, "filling", turn, slot))
+        filled = [np.resize(generator.permutation(self._members[each]), self.per_class) for each in filling]
+        filled += [self._one_besides(each, picks[row], generator) for row, each in enumerate(missing)]
+        return np.concatenate([picks.ravel(), *filled])
 
     def _class_order(self, turn: int) -> np.ndarray:
         if self._order[0] != turn:
@@ -91,20 +96,19 @@ class DealtBatches:
             self._order = (turn, generator.permutation(len(self._members)))
         return self._order[1]
 
-    def _deal(self, each: int, turn: int) -> np.ndarray:
-        members = self._members[each]
-        visits = -(-len(members) // self.per_class)
-        deal, place = divmod(turn, visits)
-        held = self._dealt.get(each)
-        if held is None or held[0] != deal:
-            generator = numpy_generator(derive(self.seed, "images", each, deal))
-            held = (deal, np.resize(generator.permutation(members), visits * self.per_class))
-            self._dealt[each] = held
-        return held[1][place * self.per_class : (place + 1) * self.per_class]
+    def _deal(self, classes: np.ndarray, turn: int) -> np.ndarray:
+        """The images that each class shows in a round: classes x per_class."""
+        deals, places = np.divmod(turn, self._visits[classes])
+        is_used_up = self._deals[classes] != deals
+        for each, deal in zip(classes[is_used_up], deals[is_used_up], strict=True):
+            generator = numpy_generator(derive(self.seed, "images", int(each), int(deal)))
+            start, count = self._starts[each], self._visits[each] * self.per_class
+            self._dealt[start : start + count] = np.resize(generator.permutation(self._members[each]), count)
+        self._deals[classes] = deals
+        firsts = self._starts[classes] + places * self.per_class
+        return self._dealt[firsts[:, None] + np.arange(self.per_class)]
 
-    def _draw(self, each: int, turn: int, count: int, besides: np.ndarray | None = None) -> np.ndarray:
-        members = self._members[each]
-        if besides is not None and len(np.setdiff1d(members, besides)):
-            members = np.setdiff1d(members, besides)
-        generator = numpy_generator(derive(self.seed, "filling", each, turn))
-        return np.resize(generator.permutation(members), count)
+    def _one_besides(self, each: int, shown: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """One more image of a class, one that the batch does not hold yet if there is one."""
+        others = np.setdiff1d(self._members[each], shown)
+        return generator.permutation(others if len(others) else self._members[each])[:1]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unseen.core.config import hash_of
-from unseen.core.randomness import derive
+from unseen.core.randomness import derive, seed_torch
 from unseen.data.batches import Batch, CatalogueItems
 from unseen.samplers import DealtBatches
 from unseen.training.checkpoints import (
@@ -99,7 +99,7 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
         )
         while state.step < total and not _out_of_patience(job, state):
             batch = next(batches)
-            torch.manual_seed(derive(job.seed, "model", state.step))
+            seed_torch(derive(job.seed, "model", state.step))
             apply_schedule(optimizer, job.schedule.factor(state.step, total))
             labels = position_of[batch.labels].to(device)
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=job.autocast):
