@@ -10,6 +10,7 @@ from unseen.core.errors import BatchError, CheckpointError, ConfigError, NonFini
 from unseen.core.registry import REGISTRIES
 from unseen.studies import prepare, run
 from unseen.training import loop as loop_module
+from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
 from unseen.training.stream import Tickets
 
@@ -253,3 +254,16 @@ def _flip(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+def test_a_restored_optimiser_has_its_parameters_memory_layout():
+    # Fused kernels walk parameter and moments side by side in memory, whatever their strides say.
+    model = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+    inputs = torch.linspace(-1, 1, 3 * 64).reshape(1, 3, 8, 8)
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.1, fused=True) for _ in range(2)]
+    model(inputs).square().sum().backward()
+    optimizers[0].step()
+    restore_optimizer(optimizers[1], *flatten_optimizer(optimizers[0]))
+    for parameter in model.parameters():
+        assert optimizers[1].state[parameter]["exp_avg"].stride() == parameter.stride()
+        assert torch.equal(optimizers[1].state[parameter]["exp_avg"], optimizers[0].state[parameter]["exp_avg"])

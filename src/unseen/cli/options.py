@@ -26,7 +26,9 @@ Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size
 Optimizer = Annotated[str | None, typer.Option(help="adam:lr=1e-5, adamw, sgd")]
 Schedule = Annotated[str | None, typer.Option(help="constant, cosine:warmup=100, step:at=[0.6,0.85]")]
 Epochs = Annotated[int | None, typer.Option(help="Epochs of training.")]
-Embedding = Annotated[int | None, typer.Option(help="Width of the embedding.")]
+Embedding = Annotated[
+    int | None, typer.Option(help="Width of the embedding; 0 leaves the backbone's features without a head.")
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of every random draw.")]
 BatchNorm = Annotated[str | None, typer.Option(help="auto, frozen (statistics frozen, affine trained) or trained")]
 Clip = Annotated[float | None, typer.Option(help="Largest gradient norm.")]
@@ -86,4 +88,6 @@ def _settings_from(config: Path | None, options: dict[str, Any]) -> dict[str, An
     given = {key: value for key, value in options.items() if value is not None}
     if given.get("loss") == "none":
         given["loss"] = None
+    if given.get("embedding_size") == 0:
+        given["embedding_size"] = None
     return {**settings.get("recipe", settings), **given}

@@ -40,6 +40,7 @@ def _study(plan_name: str, data: str | None, out: Path | None, workers: int) -> 
         outcome = run_study(cells, folder, run_cell, plan=plan.to_mapping(), workers=workers)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")
     _report(folder)
     for state in outcome.failed:
         screen.print(f"failed: {state.cell}: {state.error}", markup=False)

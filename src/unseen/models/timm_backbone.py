@@ -25,6 +25,12 @@ def known_architectures() -> list[str]:
     return _timm().list_models()
 
 
+def normalisation_of(architecture: str) -> dict[str, list[float]]:
+    """Mean and standard deviation of the inputs that an architecture's published weights were trained with."""
+    settings = _timm().models.get_pretrained_cfg(architecture)
+    return {} if settings is None else {"mean": list(settings.mean), "std": list(settings.std)}
+
+
 @backbone("timm")
 class Timm(nn.Module):
     """A timm backbone up to its pooled features.
@@ -63,8 +69,3 @@ class Timm(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features."""
         return self.body(images)
-
-    def normalisation(self) -> tuple[list[float], list[float]]:
-        """Mean and standard deviation of the inputs that the architecture's weights were trained with."""
-        settings = self.body.pretrained_cfg
-        return list(settings["mean"]), list(settings["std"])

@@ -6,7 +6,7 @@ from pathlib import Path
 from unseen.core.config import Record, canonical_json, parse_record, read_yaml
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
-from unseen.data import Catalogue, load_catalogue
+from unseen.data import Catalogue, check_images, load_catalogue
 from unseen.studies.plan import Cell, Plan
 from unseen.studies.recipe import prepare
 
@@ -37,7 +37,10 @@ def load_plan(name: str, data: str | None = None) -> Plan:
 
 
 def plan_cells(plan: Plan) -> list[Cell]:
-    """The plan's cells, each with its complete recipe, so that its name stands for every setting and for the data."""
+    """The plan's cells, each with its complete recipe, so that its name stands for every setting and for the data.
+
+    Image files are decoded once here, so that a broken one is named before a cell begins.
+    """
     loaded: dict[str, Catalogue] = {}
 
     def load(record: Record) -> Catalogue:
@@ -45,6 +48,8 @@ def plan_cells(plan: Plan) -> list[Cell]:
         name = canonical_json(record)
         if name not in loaded:
             loaded[name] = load_catalogue(record)
+            if loaded[name].source.kind == "image files":
+                check_images(loaded[name])
         return loaded[name]
 
     return plan.cells(lambda config: prepare(config, load).recipe.to_mapping())

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from unseen.core.checks import check_above, check_count
-from unseen.core.config import Record, as_record, complete, hash_of
+from unseen.core.config import Record, as_record, build, complete, hash_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES, nearest
 from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
-from unseen.models import model_record
+from unseen.models import model_record, normalisation_of
 
 # What a run knows itself and nobody has to state.
 _KNOWN_BY_THE_RUN: Record = dict.fromkeys(
@@ -121,12 +121,13 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
     split = split_catalogue(catalogue, split_record)
     if merged["choose_by"] != "last" and len(split.validation) == 0:
         merged["choose_by"] = "last"
+    model = complete(REGISTRIES["backbone"], model_record(merged["model"]), _KNOWN_BY_THE_RUN)
     made = {
         **merged,
         "data": data,
         "split": split_record,
-        "model": complete(REGISTRIES["backbone"], model_record(merged["model"]), _KNOWN_BY_THE_RUN),
-        "transform": _completed("transform", merged["transform"]),
+        "model": model,
+        "transform": _transform(merged["transform"], model),
         "loss": _completed("loss", merged["loss"], _KNOWN_BY_THE_RUN),
         "sampler": _completed("sampler", merged["sampler"]),
         "optimizer": _completed("optimizer", merged["optimizer"]),
@@ -139,11 +140,22 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
             )
         made[key] = now
     _check_values(made)
+    _check_components(made, split)
     return Prepared(Recipe(**made), catalogue, split)
 
 
 def _completed(kind: str, value: Any, supplied: Record | None = None) -> Record | None:
     return None if value is None else complete(REGISTRIES[kind], value, supplied)
+
+
+def _transform(value: Any, model: Record) -> Record | None:
+    """The transform, with the normalisation that the backbone's weights were trained with unless it states one."""
+    if value is None:
+        return None
+    record = as_record(value, "transform")
+    if model["name"] == "timm" and "mean" not in record and "std" not in record:
+        record |= normalisation_of(model["architecture"])
+    return complete(REGISTRIES["transform"], record)
 
 
 def _check_values(made: Record) -> None:
@@ -158,6 +170,14 @@ def _check_values(made: Record) -> None:
     for key in ("autocast", "choose_by", "batch_norm"):
         if not isinstance(made[key], hints[key]):
             raise ConfigError(f"run: {key} must be of type {hints[key].__name__}", got=made[key])
+
+
+def _check_components(made: Record, split: Split) -> None:
+    """Build what is cheap to build: a value out of range is refused here, not after the run has begun."""
+    known = {"num_classes": split.classes["train"], "embedding_size": made["embedding_size"] or 1, "seed": made["seed"]}
+    for kind in ("transform", "loss", "sampler", "optimizer", "schedule"):
+        if made[kind] is not None:
+            build(REGISTRIES[kind], made[kind], known if kind == "loss" else None)
 
 
 def _without_home(data: str | Mapping[str, Any]) -> Record:

@@ -48,24 +48,21 @@ def run(
     epochs, the protocol of every number, and the seconds it took.
     """
     prepared = settings if isinstance(settings, Prepared) else prepare(settings)
-    recipe, folder = prepared.recipe, Path(folder)
-    with claimed(folder, recipe):
-        sweep(folder)
-        if (folder / "result.json").exists():
-            return read_json(folder / "result.json")
-        began = time.monotonic()
-        catalogue, split = prepared.catalogue, prepared.split
-        if check_files and catalogue.source.kind == "image files":
-            check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
-        items = items_of(recipe, catalogue)
-        model = model_of(recipe, items).to(_device())
+    recipe, catalogue, split, folder = prepared.recipe, prepared.catalogue, prepared.split, Path(folder)
+    if _holds(folder, recipe) and (folder / "result.json").exists():
+        return read_json(folder / "result.json")
+    began = time.monotonic()
+    # What can be refused is refused before anything is written.
+    if check_files and catalogue.source.kind == "image files":
+        check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
+    items = items_of(recipe, catalogue)
+    model = model_of(recipe, items).to(_device())
+    with _claimed(folder, recipe):
         state = _train(prepared, model, items, folder, workers, save_seconds, tell)
         embeddings = embed(model, items, split.test, workers=workers)
         scores = evaluate(embeddings, **test_side(catalogue, split))
-        write_bytes(
-            folder / "model.safetensors",
-            save({name: each.cpu().contiguous() for name, each in model.state_dict().items()}),
-        )
+        weights = {name: each.cpu().contiguous() for name, each in model.state_dict().items()}
+        write_bytes(folder / "model.safetensors", save(weights))
         save_shown(folder / "shown.npz", show(embeddings.numpy(), catalogue, split))
         result = {
             "scores": scores.to_dict(),
@@ -77,7 +74,7 @@ def run(
         write_json(folder / "result.json", result)
         # The weights are in model.safetensors now; what only served to continue can go.
         remove_folder(folder / "checkpoints")
-        return result
+    return result
 
 
 def run_cell(config: Record, folder: Path, tell: Callable[[dict[str, Any]], None]) -> Record:
@@ -136,26 +133,32 @@ def _device() -> torch.device:
     return torch.device("cuda")
 
 
+def _holds(folder: Path, recipe: Recipe) -> bool:
+    """Whether the folder holds this run, finished or begun; one that holds another run is refused."""
+    if not (folder / "run.json").exists():
+        return False
+    held = read_json(folder / "run.json").get("recipe", {})
+    differs = sorted(key for key, value in recipe.to_mapping().items() if held.get(key) != value)
+    if differs:
+        raise ConfigError(
+            f"{folder} holds another run (it differs in {', '.join(differs)})",
+            use="another --out folder, or remove this one",
+        )
+    return True
+
+
 @contextmanager
-def claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
-    """Hold a run's folder alone; a folder of another recipe or of a living process is refused."""
+def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
+    """Hold a run's folder alone, so that two processes never write to one run."""
     folder.mkdir(parents=True, exist_ok=True)
-    described = folder / "run.json"
     with open(folder / ".lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigError(f"another process is at work in {folder}", use="another --out folder, or wait") from None
-        if described.exists():
-            held = read_json(described).get("recipe")
-            if held != recipe.to_mapping():
-                differs = sorted(key for key, value in recipe.to_mapping().items() if held.get(key) != value)
-                raise ConfigError(
-                    f"{folder} holds another run (it differs in {', '.join(differs)})",
-                    use="another --out folder, or remove this one",
-                )
-        else:
-            write_json(described, {"unseen": unseen.__version__, "recipe": recipe.to_mapping()})
+        sweep(folder)
+        if not _holds(folder, recipe):
+            write_json(folder / "run.json", {"unseen": unseen.__version__, "recipe": recipe.to_mapping()})
         yield
 
 

@@ -134,3 +134,8 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
         position, _, name = key.partition(".")
         state.setdefault(int(position), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, entries in optimizer.state.items():
+        for name, value in entries.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                # In the parameter's own memory layout: fused kernels walk both side by side.
+                entries[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)

@@ -1,6 +1,7 @@
 """Learning-rate schedules: pure functions of the step, so that there is no schedule state to save."""
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -61,13 +62,12 @@ class Cosine:
 class Step:
     """The learning rate times `decay` at each given share of the run, after an optional warm-up."""
 
-    def __init__(self, *, at: list[float] | None = None, decay: float = 0.1, warmup: int = 0) -> None:
-        self.at = [0.6, 0.85] if at is None else at
-        for share in self.at:
+    def __init__(self, *, at: Sequence[float] = (0.6, 0.85), decay: float = 0.1, warmup: int = 0) -> None:
+        for share in at:
             check_between("Step", "at", share, 0, 1)
         check_between("Step", "decay", decay, 0, 1)
         check_count("Step", "warmup", warmup, at_least=0)
-        self.decay, self.warmup = decay, warmup
+        self.at, self.decay, self.warmup = tuple(at), decay, warmup
 
     def factor(self, step: int, total: int) -> float:
         """The factor at a step."""

@@ -1,0 +1,65 @@
+"""What every file of settings must keep: it loads, comes back the same, and refuses a key with one letter changed."""
+
+from pathlib import Path
+
+import pytest
+
+from unseen.core.config import complete, read_yaml, record_of
+from unseen.core.errors import ConfigError
+from unseen.core.registry import REGISTRIES
+from unseen.studies import Plan, prepare, shipped_plans
+
+FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+RECORDS = [
+    (kind, name)
+    for kind in ("loss", "miner", "sampler", "optimizer", "schedule", "split", "transform")
+    for name in REGISTRIES[kind].names()
+]
+NEEDED = {"groups": {"test": ["Greek"]}, "classes": {"test": ["a", "b"]}}
+KNOWN = {"num_classes": 5, "embedding_size": 4}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_loads_and_comes_back_the_same(path):
+    first = prepare(read_yaml(path)).recipe
+    assert prepare(first.to_mapping()).recipe == first
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_key_with_one_letter_changed_is_refused(path):
+    content = read_yaml(path)
+    for key in content:
+        changed = {
+            (key[:-1] + ("x" if key[-1] != "x" else "y") if name == key else name): value
+            for name, value in content.items()
+        }
+        with pytest.raises(ConfigError, match="did you mean"):
+            prepare(changed)
+
+
+@pytest.mark.parametrize("name", sorted(shipped_plans()))
+def test_a_plan_comes_back_the_same(name):
+    plan = Plan.from_mapping(read_yaml(shipped_plans()[name]))
+    assert Plan.from_mapping(plan.to_mapping()).to_mapping() == plan.to_mapping()
+
+
+@pytest.mark.parametrize(("kind", "name"), RECORDS)
+def test_a_component_gives_back_the_record_it_was_made_of(kind, name):
+    registry = REGISTRIES[kind]
+    if kind == "transform":
+        pytest.importorskip("torchvision")
+    record = complete(registry, {"name": name, **NEEDED.get(name, {})}, KNOWN)
+    settings = {key: value for key, value in record.items() if key != "name"}
+    made = registry[name](**settings, **{key: KNOWN[key] for key in KNOWN if _takes(registry[name], key)})
+    again = record_of(registry, made)
+    assert {key: again[key] for key in record} == record
+
+
+def _takes(component, key):
+    import inspect
+
+    return key in inspect.signature(component).parameters
+
+
+def test_there_is_a_file_to_test():
+    assert FILES
