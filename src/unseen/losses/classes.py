@@ -9,6 +9,8 @@ from unseen.core.errors import BatchError
 from unseen.core.randomness import derive, torch_generator
 from unseen.losses.pairs import Pairs
 
+Start = Literal["normal", "uniform"]
+
 
 def check_classes(owner: str, pairs: Pairs, num_classes: int, embedding_size: int | None = None) -> None:
     """Refuse labels outside 0 .. num_classes - 1, and embeddings of another width than the proxies."""
@@ -25,9 +27,7 @@ def check_classes(owner: str, pairs: Pairs, num_classes: int, embedding_size: in
         )
 
 
-def new_proxies(
-    num_classes: int, embedding_size: int, *, start: Literal["normal", "uniform"], seed: int
-) -> nn.Parameter:
+def new_proxies(num_classes: int, embedding_size: int, *, start: Start, seed: int) -> nn.Parameter:
     """One vector for each class: N(0, 1)/8 ("normal") or U(-1, 1)/sqrt(embedding_size) ("uniform")."""
     generator = torch_generator(derive(seed, "proxies"))
     if start == "normal":

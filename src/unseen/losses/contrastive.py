@@ -1,15 +1,13 @@
 """Contrastive: pull pairs of one class together, push pairs of two classes apart up to a margin."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
-from unseen.losses.pairs import Pairs, distance_of, masked_mean, pairs_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, Usage, choose, usage_of
+from unseen.losses.calls import OverPairs
+from unseen.losses.pairs import Pairs, distance_of, masked_mean
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 
 def contrastive(
@@ -36,7 +34,7 @@ def contrastive(
 
 
 @loss("contrastive")
-class Contrastive(nn.Module):
+class Contrastive(OverPairs):
     r"""Distances of positive pairs, plus what negative pairs lack to a margin.
 
     .. math:: \frac1{|P|} \sum_{(i,j) \in P} [d_{ij} - m]_+ + \frac1{|N|} \sum_{(i,j) \in N} [\gamma - d_{ij}]_+
@@ -54,8 +52,6 @@ class Contrastive(nn.Module):
     Differs:    un-squared distances by default, as Roth et al. (arXiv:2002.08473) train it; two means, not one
     """
 
-    usage: Usage | None = None
-
     def __init__(
         self,
         *,
@@ -71,28 +67,12 @@ class Contrastive(nn.Module):
         self.positive_margin, self.negative_margin, self.squared = positive_margin, negative_margin, squared
         self.miner = miner
 
-    def forward(
-        self,
-        embeddings: Tensor | Pairs,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        *,
-        key: int | None = None,
-    ) -> Tensor:
-        """The loss of a batch; `key` governs the miner's draws."""
-        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = contrastive(
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The value over the chosen pairs."""
+        return contrastive(
             pairs,
-            choose(pairs, indices_tuple, self.miner, key),
+            chosen,
             positive_margin=self.positive_margin,
             negative_margin=self.negative_margin,
             squared=self.squared,
         )
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
-
-    def own_parameters(self) -> list[dict[str, Any]]:
-        """None: this loss has nothing to learn."""
-        return []

@@ -1,6 +1,5 @@
 """Margin: positives inside a boundary, negatives outside it, each by a margin; the boundary can be learnt."""
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -9,9 +8,10 @@ from torch import Tensor, nn
 from unseen.core.checks import check_at_least, check_choice, check_count
 from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
+from unseen.losses.calls import OverPairs
 from unseen.losses.classes import check_classes
-from unseen.losses.pairs import Pairs, distance_of, pairs_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, Usage, choose, usage_of
+from unseen.losses.pairs import Pairs, distance_of
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 Normalizer = Literal["active_pairs", "active_triplets", "none"]
 
@@ -61,7 +61,7 @@ def margin(
 
 
 @loss("margin")
-class Margin(nn.Module):
+class Margin(OverPairs):
     r"""What positives lack to be inside a boundary and negatives outside, each by a margin.
 
     .. math:: \frac1{A} \sum_{(a,p,n) \in T} \bigl([d_{ap} - \beta + \gamma]_+ + [\beta - d_{an} + \gamma]_+\bigr)
@@ -86,8 +86,6 @@ class Margin(nn.Module):
                 ``miners.DistanceWeighted``
     Raises:     BatchError for a label outside 0 .. num_classes - 1 when each class has its boundary
     """
-
-    usage: Usage | None = None
 
     def __init__(
         self,
@@ -121,28 +119,16 @@ class Margin(nn.Module):
         elif beta_mode == "per_class":
             self.boundary = nn.Parameter(torch.full((num_classes,), float(beta)))
 
-    def forward(
-        self,
-        embeddings: Tensor | Pairs,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        *,
-        key: int | None = None,
-    ) -> Tensor:
-        """The loss of a batch; `key` governs the miner's draws."""
-        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = margin(
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The value over the chosen triplets."""
+        return margin(
             pairs,
-            choose(pairs, indices_tuple, self.miner, key),
+            chosen,
             boundary=self._boundary_of(pairs),
             margin=self.margin,
             nu=self.nu,
             normalizer=self.normalizer,
         )
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
 
     def own_parameters(self) -> list[dict[str, Any]]:
         """The boundary, when it is learnt."""

@@ -1,14 +1,12 @@
 """Multi-similarity: each pair weighs by how it compares with the other pairs of its anchor."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
-
-from torch import Tensor, nn
+from typing import Literal
 
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
-from unseen.losses.pairs import Pairs, log1p_sum_exp, pairs_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Usage, as_masks, choose, usage_of
+from unseen.losses.calls import OverPairs
+from unseen.losses.pairs import Pairs, log1p_sum_exp
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 
 def multi_similarity(
@@ -32,7 +30,7 @@ def multi_similarity(
 
 
 @loss("multi_similarity")
-class MultiSimilarity(nn.Module):
+class MultiSimilarity(OverPairs):
     r"""Mean over anchors of their softly counted violating pairs.
 
     .. math:: \frac1n \sum_i \tfrac1\alpha \log\bigl[1 + \sum_{k \in P_i} e^{-\alpha (s_{ik} - \lambda)}\bigr]
@@ -53,8 +51,6 @@ class MultiSimilarity(nn.Module):
     Differs:    the paper's pair mining is a miner here: ``miners.MultiSimilarity``; without it all pairs count
     """
 
-    usage: Usage | None = None
-
     def __init__(
         self,
         *,
@@ -72,29 +68,13 @@ class MultiSimilarity(nn.Module):
         self.alpha, self.beta, self.threshold, self.miner = alpha, beta, threshold, miner
         self.reduction: Literal["batch", "kept"] = reduction
 
-    def forward(
-        self,
-        embeddings: Tensor | Pairs,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        *,
-        key: int | None = None,
-    ) -> Tensor:
-        """The loss of a batch; `key` governs the miner's draws."""
-        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = multi_similarity(
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The value over the chosen pairs."""
+        return multi_similarity(
             pairs,
-            as_masks(pairs, choose(pairs, indices_tuple, self.miner, key)),
+            as_masks(pairs, chosen),
             alpha=self.alpha,
             beta=self.beta,
             threshold=self.threshold,
             reduction=self.reduction,
         )
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
-
-    def own_parameters(self) -> list[dict[str, Any]]:
-        """None: this loss has nothing to learn."""
-        return []

@@ -1,15 +1,13 @@
 """Normalised softmax: classification of unit embeddings by unit class vectors at a temperature."""
 
-from typing import Any
-
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unseen.core.checks import check_above, check_at_least, check_count
+from unseen.core.checks import check_above
 from unseen.core.registry import loss
-from unseen.losses.classes import check_classes, new_proxies
-from unseen.losses.pairs import Pairs, inner_products, pairs_of, unit_vectors
-from unseen.losses.tuples import Outcome, Usage, usage_of
+from unseen.losses.calls import OverProxies
+from unseen.losses.pairs import Pairs, inner_products, unit_vectors
+from unseen.losses.tuples import Outcome
 
 
 def normalized_softmax(pairs: Pairs, proxies: Tensor, *, temperature: float) -> Outcome:
@@ -19,7 +17,7 @@ def normalized_softmax(pairs: Pairs, proxies: Tensor, *, temperature: float) -> 
 
 
 @loss("normalized_softmax")
-class NormalizedSoftmax(nn.Module):
+class NormalizedSoftmax(OverProxies):
     r"""Mean cross-entropy of the cosines between embeddings and learnt class vectors.
 
     .. math:: -\frac1n \sum_i \log \frac{e^{c_{i y_i} / T}}{\sum_c e^{c_{ic} / T}}
@@ -38,8 +36,6 @@ class NormalizedSoftmax(nn.Module):
     Raises:     BatchError for a label outside 0 .. num_classes - 1
     """
 
-    usage: Usage | None = None
-
     def __init__(
         self,
         *,
@@ -49,26 +45,12 @@ class NormalizedSoftmax(nn.Module):
         proxy_lr: float | None = 1e-5,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        check_count("NormalizedSoftmax", "num_classes", num_classes)
-        check_count("NormalizedSoftmax", "embedding_size", embedding_size)
+        super().__init__(
+            num_classes=num_classes, embedding_size=embedding_size, proxy_lr=proxy_lr, seed=seed, start="uniform"
+        )
         check_above("NormalizedSoftmax", "temperature", temperature, 0)
-        if proxy_lr is not None:
-            check_at_least("NormalizedSoftmax", "proxy_lr", proxy_lr, 0)
-        check_count("NormalizedSoftmax", "seed", seed, 0)
-        self.num_classes, self.embedding_size, self.temperature = num_classes, embedding_size, temperature
-        self.proxy_lr, self.seed = proxy_lr, seed
-        self.proxies = new_proxies(num_classes, embedding_size, start="uniform", seed=seed)
+        self.temperature = temperature
 
-    def forward(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Tensor:
-        """The loss of a batch; `key` is taken for the sake of one call shape, nothing is drawn."""
-        pairs = pairs_of(embeddings, labels)
-        check_classes("NormalizedSoftmax", pairs, self.num_classes, self.embedding_size)
-        proxies = self.proxies.to(pairs.embeddings.dtype)
-        outcome = normalized_softmax(pairs, proxies, temperature=self.temperature)
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
-
-    def own_parameters(self) -> list[dict[str, Any]]:
-        """The class vectors."""
-        return [{"params": [self.proxies], "lr": self.proxy_lr, "weight_decay": 0.0}]
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+        """The value over the batch."""
+        return normalized_softmax(pairs, proxies, temperature=self.temperature)

@@ -1,15 +1,13 @@
 """Proxy anchor: one learnt proxy a class pulls its samples and pushes all others, hardest first."""
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from unseen.core.checks import check_above, check_at_least, check_count
+from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
-from unseen.losses.classes import check_classes, new_proxies
-from unseen.losses.pairs import Pairs, inner_products, log1p_sum_exp, pairs_of, unit_vectors
-from unseen.losses.tuples import Outcome, Usage, usage_of
+from unseen.losses.calls import OverProxies
+from unseen.losses.pairs import Pairs, inner_products, log1p_sum_exp, unit_vectors
+from unseen.losses.tuples import Outcome
 
 
 def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) -> Outcome:
@@ -24,7 +22,7 @@ def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) 
 
 
 @loss("proxy_anchor")
-class ProxyAnchor(nn.Module):
+class ProxyAnchor(OverProxies):
     r"""Proxies as anchors: soft hinges of each class's proxy over the samples of the batch.
 
     .. math:: \frac1{|P^+|} \sum_{p \in P^+} \log\bigl[1 + \sum_{i: y_i = p} e^{-\alpha (c_{ip} - \delta)}\bigr]
@@ -46,8 +44,6 @@ class ProxyAnchor(nn.Module):
     Raises:     BatchError for a label outside 0 .. num_classes - 1
     """
 
-    usage: Usage | None = None
-
     def __init__(
         self,
         *,
@@ -58,27 +54,13 @@ class ProxyAnchor(nn.Module):
         proxy_lr: float | None = 0.02,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        check_count("ProxyAnchor", "num_classes", num_classes)
-        check_count("ProxyAnchor", "embedding_size", embedding_size)
+        super().__init__(
+            num_classes=num_classes, embedding_size=embedding_size, proxy_lr=proxy_lr, seed=seed, start="normal"
+        )
         check_above("ProxyAnchor", "alpha", alpha, 0)
         check_at_least("ProxyAnchor", "margin", margin, 0)
-        if proxy_lr is not None:
-            check_at_least("ProxyAnchor", "proxy_lr", proxy_lr, 0)
-        check_count("ProxyAnchor", "seed", seed, 0)
-        self.num_classes, self.embedding_size, self.alpha, self.margin = num_classes, embedding_size, alpha, margin
-        self.proxy_lr, self.seed = proxy_lr, seed
-        self.proxies = new_proxies(num_classes, embedding_size, start="normal", seed=seed)
+        self.alpha, self.margin = alpha, margin
 
-    def forward(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Tensor:
-        """The loss of a batch; `key` is taken for the sake of one call shape, nothing is drawn."""
-        pairs = pairs_of(embeddings, labels)
-        check_classes("ProxyAnchor", pairs, self.num_classes, self.embedding_size)
-        proxies = self.proxies.to(pairs.embeddings.dtype)
-        outcome = proxy_anchor(pairs, proxies, alpha=self.alpha, margin=self.margin)
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
-
-    def own_parameters(self) -> list[dict[str, Any]]:
-        """The proxies."""
-        return [{"params": [self.proxies], "lr": self.proxy_lr, "weight_decay": 0.0}]
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+        """The value over the batch."""
+        return proxy_anchor(pairs, proxies, alpha=self.alpha, margin=self.margin)

@@ -1,15 +1,15 @@
 """Triplet: an anchor's positive must be nearer than its negative by a margin."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unseen.core.checks import check_above, check_choice
 from unseen.core.registry import loss
-from unseen.losses.pairs import Pairs, distance_of, masked_sum, pairs_of, squared_distance_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, Usage, choose, usage_of
+from unseen.losses.calls import OverPairs
+from unseen.losses.pairs import Pairs, distance_of, masked_sum, squared_distance_of
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 
 def triplet(
@@ -55,7 +55,7 @@ def _over_all(distance: Tensor, chosen: PairMasks, margin: float) -> tuple[Tenso
 
 
 @loss("triplet")
-class Triplet(nn.Module):
+class Triplet(OverPairs):
     r"""What the positive of a triplet lacks to be nearer than its negative by a margin.
 
     .. math:: \frac1{|T|} \sum_{(a,p,n) \in T} [D_{ap} - D_{an} + \gamma]_+
@@ -73,8 +73,6 @@ class Triplet(nn.Module):
     Differs:    Roth et al. (arXiv:2002.08473) print un-squared distances; their code and this default square them
     """
 
-    usage: Usage | None = None
-
     def __init__(
         self,
         *,
@@ -90,28 +88,6 @@ class Triplet(nn.Module):
         self.margin, self.squared, self.miner = margin, squared, miner
         self.reduction: Literal["all", "active"] = reduction
 
-    def forward(
-        self,
-        embeddings: Tensor | Pairs,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        *,
-        key: int | None = None,
-    ) -> Tensor:
-        """The loss of a batch; `key` governs the miner's draws."""
-        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = triplet(
-            pairs,
-            choose(pairs, indices_tuple, self.miner, key),
-            margin=self.margin,
-            squared=self.squared,
-            reduction=self.reduction,
-        )
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
-
-    def own_parameters(self) -> list[dict[str, Any]]:
-        """None: this loss has nothing to learn."""
-        return []
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The value over the chosen triplets."""
+        return triplet(pairs, chosen, margin=self.margin, squared=self.squared, reduction=self.reduction)

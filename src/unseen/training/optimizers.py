@@ -36,7 +36,7 @@ def parameter_groups(model: nn.Module, loss: nn.Module) -> Groups:
     return groups
 
 
-def _fused(groups: Groups) -> bool:
+def _can_be_fused(groups: Groups) -> bool:
     # The fused kernels exist for floating-point parameters on the CPU and on CUDA.
     return all(parameter.device.type in ("cpu", "cuda") for group in groups for parameter in group["params"])
 
@@ -48,6 +48,8 @@ class Adam:
     Reference: Kingma and Ba, Adam, ICLR 2015, arXiv:1412.6980
     """
 
+    _kind: type[torch.optim.Optimizer] = torch.optim.Adam
+
     def __init__(
         self,
         *,
@@ -57,26 +59,28 @@ class Adam:
         beta2: float = 0.999,
         eps: float = 1e-8,
     ) -> None:
-        _check_rates("Adam", lr, weight_decay)
-        check_between("Adam", "beta1", beta1, 0, 1)
-        check_between("Adam", "beta2", beta2, 0, 1)
-        check_above("Adam", "eps", eps, 0)
+        owner = type(self).__name__
+        _check_rates(owner, lr, weight_decay)
+        check_between(owner, "beta1", beta1, 0, 1)
+        check_between(owner, "beta2", beta2, 0, 1)
+        check_above(owner, "eps", eps, 0)
         self.lr, self.weight_decay, self.beta1, self.beta2, self.eps = lr, weight_decay, beta1, beta2, eps
 
     def over(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimiser over parameter groups."""
         betas = (self.beta1, self.beta2)
-        return torch.optim.Adam(
-            groups, lr=self.lr, betas=betas, eps=self.eps, weight_decay=self.weight_decay, fused=_fused(groups)
-        )
+        decay, is_fused = self.weight_decay, _can_be_fused(groups)
+        return self._kind(groups, lr=self.lr, betas=betas, eps=self.eps, weight_decay=decay, fused=is_fused)
 
 
 @optimizer("adamw")
-class AdamW:
+class AdamW(Adam):
     """Adam with decoupled weight decay.
 
     Reference: Loshchilov and Hutter, Decoupled Weight Decay Regularization, ICLR 2019, arXiv:1711.05101
     """
+
+    _kind = torch.optim.AdamW
 
     def __init__(
         self,
@@ -87,18 +91,7 @@ class AdamW:
         beta2: float = 0.999,
         eps: float = 1e-8,
     ) -> None:
-        _check_rates("AdamW", lr, weight_decay)
-        check_between("AdamW", "beta1", beta1, 0, 1)
-        check_between("AdamW", "beta2", beta2, 0, 1)
-        check_above("AdamW", "eps", eps, 0)
-        self.lr, self.weight_decay, self.beta1, self.beta2, self.eps = lr, weight_decay, beta1, beta2, eps
-
-    def over(self, groups: Groups) -> torch.optim.Optimizer:
-        """The optimiser over parameter groups."""
-        betas = (self.beta1, self.beta2)
-        return torch.optim.AdamW(
-            groups, lr=self.lr, betas=betas, eps=self.eps, weight_decay=self.weight_decay, fused=_fused(groups)
-        )
+        super().__init__(lr=lr, weight_decay=weight_decay, beta1=beta1, beta2=beta2, eps=eps)
 
 
 @optimizer("sgd")
@@ -113,7 +106,7 @@ class SGD:
     def over(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimiser over parameter groups."""
         return torch.optim.SGD(
-            groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_fused(groups)
+            groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_can_be_fused(groups)
         )
 
 
