@@ -13,7 +13,7 @@ from typing import Any
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
-from unseen.core.console import Board, console, duration, progress_board
+from unseen.core.console import Board, duration, progress_board
 from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
@@ -188,7 +188,7 @@ class _Run:
             self._stop()
             counts = self._store.counts()
             words = f"stopped: {counts['done']} of {self._total} cells are done; the same command continues"
-            console().print(words, markup=False)
+            self._board.say(words)
             raise
         except BaseException:
             with suppress(StoreError):  # the first error is the one to report; the next start gives the cells back
