@@ -103,3 +103,9 @@ def test_the_axis_of_equal_percentages_stays_between_0_and_100(value):
 def test_a_single_number_is_no_chart():
     rows = [make_row("characters", "contrastive", 0)]
     assert score_chart(rankings(Content(title="t", version="0", rows=rows)), percent=True) is None
+
+
+def test_a_flat_curve_of_a_percentage_stays_below_one_hundred():
+    drawing = curve_chart([("flat", [[(1.0, 0.975), (2.0, 0.975)]])], {"flat": 0}, "words", percent=True)
+    levels = [float(label.text) for label in drawing.labels if label.css == "tick" and label.anchor == "end"]
+    assert 90 < levels[0] <= 97.5 <= levels[-1] <= 100

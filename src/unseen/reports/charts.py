@@ -188,6 +188,8 @@ def curve_chart(
     width, height = (250.0, 150.0) if is_small else (860.0, 330.0)
     left, right, top, bottom = (40.0, width - 10, 10.0, height - 24) if is_small else (48.0, 640.0, 12.0, height - 42)
     levels = ticks(min(y for _, y in points), max(y for _, y in points), 3 if is_small else 5)
+    if percent:
+        levels = [level for level in levels if level <= 1]  # nobody reaches 120 %
     first, last = min(x for x, _ in points), max(x for x, _ in points)
     across, up = Scale(first, last, left, right), Scale(levels[0], levels[-1], bottom, top)
     drawing = Drawing(width, height, words)

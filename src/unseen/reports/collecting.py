@@ -70,9 +70,10 @@ def _of_run(folder: Path) -> Content:
     if not (folder / "result.json").is_file():
         return Content(title=folder.name, version=unseen.__version__, rows=[])
     method = "un-trained" if recipe["loss"] is None else recipe["loss"]["name"]
-    labels = (recipe["data"]["name"], recipe["split"]["name"], method, recipe["seed"])
+    data = Path(recipe["data"].get("path", recipe["data"]["name"])).stem
+    labels = (data, recipe["split"]["name"], method, recipe["seed"])
     row = _row(labels, read_json(folder / "result.json"), folder)
-    return Content(title=f"{method} on {labels[0]}", version=unseen.__version__, rows=[row])
+    return Content(title=f"{method} on {data}", version=unseen.__version__, rows=[row])
 
 
 def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Row:

@@ -98,7 +98,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """
     span = high - low
     if not span > 0:
-        span = abs(high) or 1.0
+        span = abs(high) / 10 or 1.0
         low, high = low - span / 2, high + span / 2
     rough = span / count
     power = 10.0 ** math.floor(math.log10(rough))
