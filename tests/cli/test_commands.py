@@ -224,6 +224,11 @@ def unknown_yaml_key(folder):
     return ["train", "run.yaml"], "did you mean 'epochs'"
 
 
+def unknown_choice(folder):
+    write_features(folder / "features.npz")
+    return ["train", "--data", "features=features.npz", "--choose-by", "recall"], "choose_by must be one score"
+
+
 def unknown_score(folder):
     write_features(folder / "features.npz")
     return ["evaluate", "features.npz", "--scores", "recal@1"], "did you mean 'recall"
@@ -245,6 +250,7 @@ def unknown_score(folder):
         no_run,
         unknown_list,
         unknown_yaml_key,
+        unknown_choice,
         unknown_score,
     ],
     ids=lambda mistake: mistake.__name__,

@@ -113,6 +113,12 @@ def test_the_weights_are_those_of_the_best_epoch_not_of_the_last(features, tmp_p
         assert not torch.equal(tensor, states[5][name])
 
 
+def test_any_score_may_choose_the_epoch(features, tmp_path):
+    result = run(settings_for(features, choose_by="precision@3"), tmp_path / "run")
+    scores = [row["validation"]["precision@3"] for row in result["history"]]
+    assert result["chosen_epoch"] == 1 + int(np.argmax(scores))
+
+
 def test_patience_ends_a_run_that_no_longer_improves(features, tmp_path):
     result = run(settings_for(features, epochs=60, patience=3, optimizer="adam:lr=1e-6"), tmp_path / "run")
     scores = [row["validation"]["recall@1"] for row in result["history"]]

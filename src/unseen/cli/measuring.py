@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from unseen.cli import options
 
@@ -15,7 +16,6 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Print every score of the papers, exact."""
-    from unseen.core.console import console
     from unseen.evaluation import evaluate as evaluate_embeddings
 
     embeddings, side = _target(Path(target))
@@ -23,7 +23,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(measured.to_dict(), indent=2))
     else:
-        console().print(measured.table())
+        Console(highlight=False).print(measured.table())
 
 
 def _target(path: Path) -> tuple[Any, dict[str, Any]]:

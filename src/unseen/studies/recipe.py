@@ -10,6 +10,7 @@ from unseen.core.config import Record, as_record, build, complete, hash_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES, nearest
 from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
+from unseen.evaluation.scores import read_names
 from unseen.models import model_record, normalisation_of
 
 # What a run knows itself and nobody has to state.
@@ -170,6 +171,8 @@ def _check_values(made: Record) -> None:
     for key in ("autocast", "choose_by", "batch_norm"):
         if not isinstance(made[key], hints[key]):
             raise ConfigError(f"run: {key} must be of type {hints[key].__name__}", got=made[key])
+    if made["choose_by"] != "last" and list(read_names(made["choose_by"], ks=(1,))) != [made["choose_by"]]:
+        raise ConfigError("run: choose_by must be one score with its k, or 'last'", got=made["choose_by"])
 
 
 def _check_components(made: Record, split: Split) -> None:

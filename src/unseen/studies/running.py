@@ -190,7 +190,7 @@ def _train(
         config=recipe.to_mapping(),
         clip_gradients=recipe.clip_gradients,
         autocast=recipe.autocast,
-        validate=None if recipe.choose_by == "last" else _validator(items, split, workers),
+        validate=None if recipe.choose_by == "last" else _validator(items, split, recipe.choose_by, workers),
         choose_by=recipe.choose_by,
         patience=recipe.patience,
         workers=workers,
@@ -199,12 +199,15 @@ def _train(
     return train(job, folder / "checkpoints", tell)
 
 
-def _validator(items: CatalogueItems, split: Split, workers: int) -> Callable[[nn.Module], dict[str, float]]:
+def _validator(
+    items: CatalogueItems, split: Split, choose_by: str, workers: int
+) -> Callable[[nn.Module], dict[str, float]]:
     labels = items.catalogue.labels[split.validation]
+    scores = [*dict.fromkeys([*VALIDATION_SCORES, choose_by])]
 
     def validate(model: nn.Module) -> dict[str, float]:
         embeddings = embed(model, items, split.validation, workers=workers)
-        return dict(evaluate(embeddings, labels, scores=VALIDATION_SCORES))
+        return dict(evaluate(embeddings, labels, scores=scores))
 
     return validate
 
