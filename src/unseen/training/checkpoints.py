@@ -14,6 +14,7 @@ from typing import Any
 
 import safetensors
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -40,10 +41,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, config_hash: str) -
     """Make a checkpoint durable, then remove all but it and the one before."""
     path = folder / f"checkpoint-{checkpoint.step}"
     with new_folder(path) as filling:
-        save_file(
-            {name: each.detach().cpu().contiguous() for name, each in checkpoint.tensors.items()},
-            filling / "tensors.safetensors",
-        )
+        tensors = {name: each.detach().cpu().contiguous() for name, each in checkpoint.tensors.items()}
+        try:
+            save_file(tensors, filling / "tensors.safetensors")
+        except SafetensorError as problem:
+            raise CheckpointError(f"{path.name} cannot be written: {problem}", use="a disk with room") from None
         write_json(filling / "state.json", checkpoint.state)
         manifest = {
             "schema": SCHEMA,
