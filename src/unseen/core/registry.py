@@ -47,12 +47,12 @@ class Entry:
 
 
 class Registry:
-    """The named components of one kind, living in the files of one package."""
+    """The named components of one kind, living in the files of one package or of a few."""
 
-    def __init__(self, kind: str, package: str, plural: str | None = None) -> None:
+    def __init__(self, kind: str, *packages: str, plural: str | None = None) -> None:
         self.kind = kind
         self.plural = plural or f"{kind}s"
-        self.package = package
+        self.packages = packages
         self._loaded: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Callable[[Component], Component]:
@@ -122,13 +122,12 @@ class Registry:
 
     @cached_property
     def _shipped(self) -> dict[str, Entry]:
-        spec = importlib.util.find_spec(self.package)
-        if spec is None or not spec.submodule_search_locations:
-            return {}
         entries: dict[str, Entry] = {}
-        for folder in spec.submodule_search_locations:
-            for path in sorted(Path(folder).glob("*.py")):
-                module = self.package if path.stem == "__init__" else f"{self.package}.{path.stem}"
+        for package in self.packages:
+            spec = importlib.util.find_spec(package)
+            folders = (spec.submodule_search_locations if spec else None) or []
+            for path in sorted(path for folder in folders for path in Path(folder).glob("*.py")):
+                module = package if path.stem == "__init__" else f"{package}.{path.stem}"
                 for name, entry in _read_entries(path, module, self.kind).items():
                     if name in entries:
                         raise ConfigError(
@@ -190,11 +189,11 @@ def _arguments(node: ast.ClassDef | ast.FunctionDef) -> tuple[Argument, ...]:
     )
 
 
-loss = Registry("loss", "unseen.losses", "losses")
+loss = Registry("loss", "unseen.losses", plural="losses")
 miner = Registry("miner", "unseen.miners")
 sampler = Registry("sampler", "unseen.samplers")
 backbone = Registry("backbone", "unseen.models")
-data = Registry("data", "unseen.data", "data")
+data = Registry("data", "unseen.data", plural="data")
 split = Registry("split", "unseen.data")
 transform = Registry("transform", "unseen.data")
 optimizer = Registry("optimizer", "unseen.training")
