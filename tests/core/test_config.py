@@ -29,7 +29,7 @@ def things(monkeypatch):
     made("thing")(Thing)
     miners = registry.Registry("miner", "unseen.core")
     miners("pick")(Pick)
-    monkeypatch.setitem(registry.REGISTRIES, "miner", miners)
+    monkeypatch.setitem(registry.COMPONENT_ARGUMENTS, "miner", miners)
     return made
 
 

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import yaml
 
 from unseen.core.errors import ConfigError
-from unseen.core.registry import REGISTRIES, Registry, nearest
+from unseen.core.registry import COMPONENT_ARGUMENTS, Registry, nearest
 
 Record = dict[str, Any]
 
@@ -126,7 +126,9 @@ def build(registry: Registry, value: str | Mapping[str, Any], supplied: Mapping[
     record = complete(registry, value, supplied)
     component = registry[record.pop("name")]
     arguments = {
-        key: build(REGISTRIES[key], setting, supplied) if key in REGISTRIES and setting is not None else setting
+        key: build(COMPONENT_ARGUMENTS[key], setting, supplied)
+        if key in COMPONENT_ARGUMENTS and setting is not None
+        else setting
         for key, setting in record.items()
     }
     for key in _parameters(component):
@@ -140,8 +142,8 @@ def record_of(registry: Registry, component: Any) -> Record:
     record: Record = {"name": registry.name_of(component)}
     for key in _parameters(type(component)):
         value = getattr(component, key)
-        if key in REGISTRIES and value is not None:
-            value = record_of(REGISTRIES[key], value)
+        if key in COMPONENT_ARGUMENTS and value is not None:
+            value = record_of(COMPONENT_ARGUMENTS[key], value)
         record[key] = list(value) if isinstance(value, tuple) else value
     return record
 
@@ -178,8 +180,8 @@ def _parameters(component: Any) -> dict[str, inspect.Parameter]:
 
 
 def _checked(kind: str, name: str, key: str, value: Any, annotation: Any) -> Any:
-    if key in REGISTRIES:
-        return None if value is None else complete(REGISTRIES[key], value)
+    if key in COMPONENT_ARGUMENTS:
+        return None if value is None else complete(COMPONENT_ARGUMENTS[key], value)
     from pydantic import ConfigDict, TypeAdapter, ValidationError  # slow to import, needed only here
 
     try:

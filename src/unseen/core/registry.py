@@ -189,7 +189,8 @@ def _arguments(node: ast.ClassDef | ast.FunctionDef) -> tuple[Argument, ...]:
     )
 
 
-loss = Registry("loss", "unseen.losses", plural="losses")
+loss = Registry("loss", "unseen.losses", "unseen.robust", plural="losses")
+uncertainty = Registry("uncertainty", "unseen.robust", plural="uncertainties")
 miner = Registry("miner", "unseen.miners")
 sampler = Registry("sampler", "unseen.samplers")
 backbone = Registry("backbone", "unseen.models")
@@ -202,5 +203,8 @@ score = Registry("score", "unseen.evaluation")
 
 REGISTRIES: dict[str, Registry] = {
     registry.kind: registry
-    for registry in (loss, miner, sampler, backbone, data, split, transform, optimizer, schedule, score)
+    for registry in (loss, uncertainty, miner, sampler, backbone, data, split, transform, optimizer, schedule, score)
 }
+
+# Arguments whose value is a component of its own, by the argument's name.
+COMPONENT_ARGUMENTS: dict[str, Registry] = {**REGISTRIES, "pair_loss": loss}
