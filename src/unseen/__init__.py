@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("core", "data", "evaluation", "losses", "miners", "models", "reports", "samplers", "studies", "training")
+_PACKAGES = (
+    "core",
+    "data",
+    "evaluation",
+    "losses",
+    "miners",
+    "models",
+    "reports",
+    "robust",
+    "samplers",
+    "studies",
+    "training",
+)
 _NAMES = {
     "evaluate": "unseen.evaluation",
     "Scores": "unseen.evaluation",
@@ -30,6 +42,7 @@ if TYPE_CHECKING:
     from unseen import miners as miners
     from unseen import models as models
     from unseen import reports as reports
+    from unseen import robust as robust
     from unseen import samplers as samplers
     from unseen import studies as studies
     from unseen import training as training

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.core.config import complete, read_yaml, record_of
+from unseen.core.config import build, complete, read_yaml, record_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES
 from unseen.studies import Plan, prepare, shipped_plans
@@ -12,10 +12,14 @@ from unseen.studies import Plan, prepare, shipped_plans
 FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 RECORDS = [
     (kind, name)
-    for kind in ("loss", "miner", "sampler", "optimizer", "schedule", "split", "transform")
+    for kind in ("loss", "uncertainty", "miner", "sampler", "optimizer", "schedule", "split", "transform")
     for name in REGISTRIES[kind].names()
 ]
-NEEDED = {"groups": {"test": ["Greek"]}, "classes": {"test": ["a", "b"]}}
+NEEDED = {
+    "groups": {"test": ["Greek"]},
+    "classes": {"test": ["a", "b"]},
+    "robust": {"pair_loss": "margin_pair", "uncertainty": "kl"},
+}
 KNOWN = {"num_classes": 5, "embedding_size": 4}
 
 
@@ -49,16 +53,8 @@ def test_a_component_gives_back_the_record_it_was_made_of(kind, name):
     if kind == "transform":
         pytest.importorskip("torchvision")
     record = complete(registry, {"name": name, **NEEDED.get(name, {})}, KNOWN)
-    settings = {key: value for key, value in record.items() if key != "name"}
-    made = registry[name](**settings, **{key: KNOWN[key] for key in KNOWN if _takes(registry[name], key)})
-    again = record_of(registry, made)
+    again = record_of(registry, build(registry, record, KNOWN))
     assert {key: again[key] for key in record} == record
-
-
-def _takes(component, key):
-    import inspect
-
-    return key in inspect.signature(component).parameters
 
 
 def test_there_is_a_file_to_test():

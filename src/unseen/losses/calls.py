@@ -48,12 +48,19 @@ class OverPairs(nn.Module, ABC):
 
 
 class OverProxies(nn.Module, ABC):
-    """A loss between embeddings and one learnt vector for each training class."""
+    """A loss between embeddings and one learnt vector, or `per_class` of them, for each training class."""
 
     usage: Usage | None = None
 
     def __init__(
-        self, *, num_classes: int, embedding_size: int, proxy_lr: float | None, seed: int, start: Start
+        self,
+        *,
+        num_classes: int,
+        embedding_size: int,
+        proxy_lr: float | None,
+        seed: int,
+        start: Start,
+        per_class: int | None = None,
     ) -> None:
         super().__init__()
         owner = type(self).__name__
@@ -63,7 +70,8 @@ class OverProxies(nn.Module, ABC):
             check_at_least(owner, "proxy_lr", proxy_lr, 0)
         check_count(owner, "seed", seed, 0)
         self.num_classes, self.embedding_size, self.proxy_lr, self.seed = num_classes, embedding_size, proxy_lr, seed
-        self.proxies = new_proxies(num_classes, embedding_size, start=start, seed=seed)
+        shape = (num_classes, embedding_size) if per_class is None else (num_classes, per_class, embedding_size)
+        self.proxies = new_proxies(*shape, start=start, seed=seed)
 
     def forward(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Tensor:
         """The loss of a batch; `key` is taken for the sake of one call shape, nothing is drawn."""

@@ -27,9 +27,9 @@ def check_classes(owner: str, pairs: Pairs, num_classes: int, embedding_size: in
         )
 
 
-def new_proxies(num_classes: int, embedding_size: int, *, start: Start, seed: int) -> nn.Parameter:
-    """One vector for each class: N(0, 1)/8 ("normal") or U(-1, 1)/sqrt(embedding_size) ("uniform")."""
+def new_proxies(*shape: int, start: Start, seed: int) -> nn.Parameter:
+    """Vectors of d = shape[-1] numbers for shape[0] classes: N(0, 1)/8 ("normal") or U(-1, 1)/sqrt(d) ("uniform")."""
     generator = torch_generator(derive(seed, "proxies"))
     if start == "normal":
-        return nn.Parameter(torch.randn(num_classes, embedding_size, generator=generator) / 8)
-    return nn.Parameter((torch.rand(num_classes, embedding_size, generator=generator) * 2 - 1) / embedding_size**0.5)
+        return nn.Parameter(torch.randn(shape, generator=generator) / 8)
+    return nn.Parameter((torch.rand(shape, generator=generator) * 2 - 1) / shape[-1] ** 0.5)

@@ -49,12 +49,12 @@ class _InnerProducts(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, left: Tensor, right: Tensor) -> Tensor:
         context.save_for_backward(left, right)
-        return _product(left, right.T)
+        return _product(left, right.mT)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         left, right = context.saved_tensors
-        return _product(gradient, right), _product(gradient.T, left)
+        return _product(gradient, right), _product(gradient.mT, left)
 
 
 class _SelfProducts(torch.autograd.Function):
@@ -63,12 +63,12 @@ class _SelfProducts(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, rows: Tensor) -> Tensor:
         context.save_for_backward(rows)
-        return _product(rows, rows.T)
+        return _product(rows, rows.mT)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
         (rows,) = context.saved_tensors
-        return _product(gradient + gradient.T, rows)
+        return _product(gradient + gradient.mT, rows)
 
 
 def unit_vectors(vectors: Tensor, largest: Tensor | None = None) -> Tensor:
@@ -83,7 +83,7 @@ def unit_vectors(vectors: Tensor, largest: Tensor | None = None) -> Tensor:
 
 
 def inner_products(left: Tensor, right: Tensor) -> Tensor:
-    """All inner products of the rows of two matrices, in the matrices' own precision even under autocast."""
+    """All inner products of the rows of two matrices or stacks of them, in their own precision even under autocast."""
     return _SelfProducts.apply(left) if left is right else _InnerProducts.apply(left, right)
 
 

@@ -30,13 +30,13 @@ def triplet(
         total, active = hinge.sum(), (hinge > 0).sum()
         used: Tensor | int = len(chosen.anchor)
     else:
-        total, active = _over_all(pairs.squared_distance if squared else pairs.distance, chosen, margin)
+        total, active = over_all(pairs.squared_distance if squared else pairs.distance, chosen, margin)
         used = (chosen.positive.sum(1) * chosen.negative.sum(1)).sum()
     count = active if reduction == "active" else used
     return Outcome(total / (count.clamp(min=1) if isinstance(count, Tensor) else max(1, count)), used, active)
 
 
-def _over_all(distance: Tensor, chosen: PairMasks, margin: float) -> tuple[Tensor, Tensor]:
+def over_all(distance: Tensor, chosen: PairMasks, margin: float) -> tuple[Tensor, Tensor]:
     """Sum of the hinges over all (a, p, n) and the number of active ones, in O(n^2 log n) and n x n memory.
 
     The sum is linear in the distances once it is known which triplets are active: a positive counts once for each

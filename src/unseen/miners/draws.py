@@ -26,6 +26,26 @@ def draw(weights: Tensor, numbers: Tensor) -> Tensor:
     return torch.searchsorted(running, numbers * running[:, -1:], right=True).clamp_(max=weights.shape[1] - 1)
 
 
+def gumbel_numbers(pairs: Pairs, key: int | None) -> Tensor:
+    """Standard Gumbel numbers, one for each pair, from the key alone; no key takes one from torch's generator."""
+    generator = torch_generator(key_from_torch() if key is None else key)
+    # Single precision is enough to rank: two of a row tie about once in 2^24 / columns draws.
+    numbers = torch.rand(pairs.same.shape, generator=generator, dtype=torch.float32)
+    return numbers.clamp_(min=2**-25).log_().neg_().log_().neg_().to(pairs.labels.device)
+
+
+def draw_distinct(log_weights: Tensor, counts: Tensor, gumbel: Tensor) -> Tensor:
+    """For each row so many different columns, as a mask: one after the other, by weight among those that are left.
+
+    A column of log-weight -inf is never drawn; a row with fewer others than its count gives all of them. The largest
+    sums of log-weight and Gumbel number are such a draw, and logarithms lose no column however unequal the weights.
+    """
+    most = min(int(counts.max()), log_weights.shape[1])
+    scores, columns = (gumbel + log_weights).topk(most)
+    is_drawn = (torch.arange(most, device=columns.device) < counts.unsqueeze(1)) & (scores != -torch.inf)
+    return torch.zeros_like(log_weights, dtype=torch.bool).scatter_(1, columns, is_drawn)
+
+
 def triplets_of(pairs: Pairs, positive: Tensor, negative: Tensor) -> Triplets:
     """Triplets of the anchors with a positive and a negative, from columns drawn for all (anchors x per_anchor)."""
     anchor = torch.arange(len(pairs), device=positive.device)

@@ -1,0 +1,96 @@
+"""ArcFace: classification by angle, where an embedding must be nearer to its class vector by an angular margin."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from unseen.core.checks import check_above, check_between, check_choice
+from unseen.core.registry import loss
+from unseen.losses.calls import OverProxies
+from unseen.losses.pairs import Pairs, inner_products, unit_vectors
+from unseen.losses.tuples import Outcome
+
+CLIP = 1e-7
+"""How far cosines stay from -1 and 1, where the angle has no gradient."""
+
+REFERENCE_LOWEST = 1e-10
+"""The lowest cosine in the code of Roth et al.: everything beyond a right angle counts as a right angle."""
+
+
+def arc_face(
+    pairs: Pairs, proxies: Tensor, *, margin_radians: float, scale: float, reference_clip: bool = False
+) -> Outcome:
+    """The mean cross-entropy with the own class's angle widened; formula and symbols are with `ArcFace`."""
+    lowest = REFERENCE_LOWEST if reference_clip else CLIP - 1
+    cosine = inner_products(pairs.normalized, unit_vectors(proxies)).clamp(lowest, 1 - CLIP)  # n x C
+    own_class = pairs.labels.unsqueeze(1)
+    own = cosine.gather(1, own_class)
+    # cos(theta + margin) without the angle itself; (1 - c)(1 + c) keeps the digits that 1 - c^2 loses near 1.
+    sine = ((1 - own) * (1 + own)).sqrt()
+    widened = own * math.cos(margin_radians) - sine * math.sin(margin_radians)
+    continued = own - margin_radians * math.sin(margin_radians)
+    moved = torch.where(own >= -math.cos(margin_radians), widened, continued)
+    return Outcome(cross_entropy(scale * cosine.scatter(1, own_class, moved), pairs.labels), len(pairs), len(pairs))
+
+
+@loss("arc_face")
+class ArcFace(OverProxies):
+    r"""Mean cross-entropy of cosine logits after the angle to the own class vector is widened.
+
+    .. math:: -\frac1n \sum_i \log \frac{e^{s\,\psi(\theta_{i y_i})}}
+                                        {e^{s\,\psi(\theta_{i y_i})} + \sum_{c \ne y_i} e^{s \cos\theta_{ic}}},
+              \qquad \psi(\theta) = \begin{cases} \cos(\theta + \gamma) & \theta \le \pi - \gamma \\
+                                    \cos\theta - \gamma \sin\gamma & \text{else} \end{cases}
+
+    ==================  ================================================================================
+    theta_ic            angle between embedding i and class vector c, over all training classes; its
+                        cosine stays 1e-7 away from -1 and 1
+    gamma               ``margin_radians`` (0 to pi); 0 gives ``NormalizedSoftmax`` at temperature 1/s
+    s                   ``scale`` (> 0)
+    ``reference_clip``  as in the code of Roth et al., cosines below 1e-10 count as 1e-10, the own
+                        class's too: an angle beyond 90 degrees is neither pushed nor pulled
+    ``proxy_lr``        learning rate of the class vectors; None takes the optimiser's own. No weight decay
+    ``seed``            the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn from it
+    ==================  ================================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      every embedding has its class vector, so every batch counts; one class in all gives 0
+    Reference:  Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019,
+                arXiv:1801.07698
+    Differs:    beyond pi - gamma the own logit goes on falling, with a step down at that angle, where the paper's
+                formula would rise again (pytorch-metric-learning continues in the same way). The code of Roth et al.
+                (arXiv:2002.08473) adds the margin to all classes, where it cancels: ``reference_clip`` with
+                ``margin_radians=0`` is what it computes
+    Raises:     BatchError for a label outside 0 .. num_classes - 1
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        embedding_size: int,
+        margin_radians: float = 0.5,
+        scale: float = 16.0,
+        reference_clip: bool = False,
+        proxy_lr: float | None = 5e-4,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            num_classes=num_classes, embedding_size=embedding_size, proxy_lr=proxy_lr, seed=seed, start="uniform"
+        )
+        check_between("ArcFace", "margin_radians", margin_radians, 0, math.pi)
+        check_above("ArcFace", "scale", scale, 0)
+        check_choice("ArcFace", "reference_clip", reference_clip, (True, False))
+        self.margin_radians, self.scale, self.reference_clip = margin_radians, scale, reference_clip
+
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+        """The value over the batch."""
+        return arc_face(
+            pairs,
+            proxies,
+            margin_radians=self.margin_radians,
+            scale=self.scale,
+            reference_clip=self.reference_clip,
+        )

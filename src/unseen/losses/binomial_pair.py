@@ -1,0 +1,74 @@
+"""Binomial deviance: a smooth hinge for the similarity of every pair, sharper for negatives than for positives."""
+
+import math
+
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from unseen.core.checks import check_above, check_between
+from unseen.core.registry import loss
+from unseen.losses.calls import OverPairs
+from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+
+LINEAR_FROM = 40.0
+"""Where log(1 + exp(x)) is x to the last bit of float64, and exp(x) is still far from overflow in float32."""
+
+
+def binomial_pair(pairs: Pairs, *, positive_sharpness: float, negative_sharpness: float, threshold: float) -> Tensor:
+    """The deviance of every pair; formula and symbols are with `BinomialPair`."""
+    sharpness = by_sign(pairs, -positive_sharpness, negative_sharpness)
+    scale = by_sign(pairs, 2 / positive_sharpness, 2 / negative_sharpness)
+    return softplus(sharpness * (pairs.similarity - threshold), threshold=LINEAR_FROM) * scale
+
+
+@loss("binomial_pair")
+class BinomialPair(OverPairs):
+    r"""Binomial deviances of similarities about a threshold, averaged over pairs.
+
+    .. math:: \frac1{|P| + |N|} \Bigl( \sum_{(i,j) \in P} \tfrac2{a_p} \log[1 + e^{-a_p (s_{ij} - \lambda)}]
+              + \sum_{(i,j) \in N} \tfrac2{a_n} \log[1 + e^{a_n (s_{ij} - \lambda)}] \Bigr)
+
+    ========  ===============================================================================
+    s_ij      cosine similarity of embeddings i and j
+    P, N      chosen pairs of one class, of two classes: the miner's, or all
+    a_p, a_n  ``positive_sharpness`` and ``negative_sharpness`` (> 0)
+    lambda    ``threshold``, the similarity that counts as neutral
+    ========  ===============================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      zero connected to the graph if there is no pair
+    Reference:  Yi et al., Deep Metric Learning for Practical Person Re-Identification, ICPR 2014, arXiv:1407.4979
+    Differs:    one mean over all pairs, the form and the values that Qi et al. (arXiv:1912.11194) use
+    """
+
+    def __init__(
+        self,
+        *,
+        positive_sharpness: float = 2.0,
+        negative_sharpness: float = 40.0,
+        threshold: float = 0.5,
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__()
+        check_above("BinomialPair", "positive_sharpness", positive_sharpness, 0)
+        check_above("BinomialPair", "negative_sharpness", negative_sharpness, 0)
+        check_between("BinomialPair", "threshold", threshold, -1, 1)
+        self.positive_sharpness, self.negative_sharpness = positive_sharpness, negative_sharpness
+        self.threshold, self.miner = threshold, miner
+
+    def terms(self, pairs: Pairs) -> PairTerms:
+        """The deviances of all pairs; at the threshold they are 2 log 2 / sharpness."""
+        values = binomial_pair(
+            pairs,
+            positive_sharpness=self.positive_sharpness,
+            negative_sharpness=self.negative_sharpness,
+            threshold=self.threshold,
+        )
+        at_threshold = 2 * math.log(2)
+        return terms_of(pairs, values, (at_threshold / self.positive_sharpness, at_threshold / self.negative_sharpness))
+
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The mean over the chosen pairs."""
+        return mean_of(pairs, self.terms(pairs), chosen)

@@ -1,0 +1,73 @@
+"""Generalized lifted structure: soft hardest positive against soft hardest negative, by raw distances."""
+
+from unseen.core.checks import check_at_least, check_choice
+from unseen.core.registry import loss
+from unseen.losses.calls import OverPairs
+from unseen.losses.pairs import Pairs, log_sum_exp
+from unseen.losses.raw import Regularizer, length_penalty, limited, raw_distance
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+
+
+def generalized_lifted(
+    pairs: Pairs, chosen: PairMasks, *, margin: float, nu: float, regularizer: Regularizer
+) -> Outcome:
+    """The hinges of the anchors, averaged, and the penalty; formula and symbols are with `GeneralizedLifted`."""
+    rows = limited(pairs.embeddings)
+    distance = raw_distance(rows, pairs)
+    pull = log_sum_exp(distance, chosen.positive)
+    push = log_sum_exp(margin - distance, chosen.negative)
+    is_complete = chosen.positive.any(1) & chosen.negative.any(1)
+    hinge = (pull + push).relu() * is_complete
+    value = hinge.sum() / is_complete.sum().clamp(min=1)
+    if nu:
+        value = value + nu * length_penalty(rows, regularizer) * is_complete.any()
+    count = (chosen.positive | chosen.negative).sum(1)
+    return Outcome(value, (count * is_complete).sum(), (count * (hinge.detach() > 0)).sum())
+
+
+@loss("generalized_lifted")
+class GeneralizedLifted(OverPairs):
+    r"""What the soft farthest positive lacks to be nearer than the soft nearest negative.
+
+    .. math:: \frac1{|A|} \sum_{a \in A} \Bigl[\log \sum_{p \in P_a} e^{d_{ap}}
+              + \log \sum_{n \in N_a} e^{\gamma - d_{an}}\Bigr]_+ + \nu R
+
+    ===============  ==========================================================================================
+    d                Euclidean distance of the embeddings as they are, not normalised
+    P_a, N_a         chosen pairs of anchor a, of one class and of two: the miner's, or all
+    A                the anchors with both kinds of pair
+    gamma            ``margin`` (>= 0)
+    nu               weight of the penalty on lengths (>= 0)
+    R                ``regularizer``: mean squared length of all embeddings of the batch ("squared_norm", the
+                     paper of Roth et al.) or their mean length ("norm", its code)
+    ===============  ==========================================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      an anchor without chosen positives or without chosen negatives adds nothing; zero connected to
+                the graph, without R, if none has both. An embedding with a coordinate beyond 1e12 counts as if
+                divided by the constant that brings it there, so that its square stays finite
+    Reference:  Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, arXiv:1703.07737
+    Differs:    a mean over anchors, not a sum; an anchor is not its own positive; R is added as Roth et al.
+                (arXiv:2002.08473) train it: ``nu=0`` is Hermans' loss. Distances are sqrt(d^2 + 1e-8)
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 1.0,
+        nu: float = 0.005,
+        regularizer: Regularizer = "squared_norm",
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__()
+        check_at_least("GeneralizedLifted", "margin", margin, 0)
+        check_at_least("GeneralizedLifted", "nu", nu, 0)
+        check_choice("GeneralizedLifted", "regularizer", regularizer, ("squared_norm", "norm"))
+        self.margin, self.nu, self.miner = margin, nu, miner
+        self.regularizer: Regularizer = regularizer
+
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The value over the chosen pairs."""
+        return generalized_lifted(
+            pairs, as_masks(pairs, chosen), margin=self.margin, nu=self.nu, regularizer=self.regularizer
+        )

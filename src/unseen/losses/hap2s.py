@@ -1,0 +1,80 @@
+"""HAP2S: an anchor's softly farthest positive must be nearer than its softly nearest negative, by a margin."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.checks import check_above, check_at_least, check_choice
+from unseen.core.registry import loss
+from unseen.losses.calls import OverPairs
+from unseen.losses.pairs import Pairs
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+
+
+def hardness_weights(distance: Tensor, mask: Tensor, sigma: float) -> Tensor:
+    """Softmax of distance / sigma over the mask of each row; uniform, and without meaning, where a mask is empty."""
+    # The lowest finite number rather than -inf: a row without any entry must not become NaN.
+    return (distance / sigma).masked_fill(~mask, torch.finfo(distance.dtype).min).softmax(1)
+
+
+def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detach_weights: bool) -> Outcome:
+    """The hinge between the two point-to-set distances, averaged; formula and symbols are with `HAP2S`."""
+    hardness = pairs.distance.detach() if detach_weights else pairs.distance
+    far = (hardness_weights(hardness, chosen.positive, sigma) * pairs.distance).sum(1)
+    near = (hardness_weights(-hardness, chosen.negative, sigma) * pairs.distance).sum(1)
+    is_kept = chosen.positive.any(1) & chosen.negative.any(1)
+    hinge = (far - near + margin).relu() * is_kept
+    pairs_of_anchor = (chosen.positive | chosen.negative).sum(1)
+    used, active = (pairs_of_anchor * is_kept).sum(), (pairs_of_anchor * (hinge > 0)).sum()
+    return Outcome(hinge.sum() / is_kept.sum().clamp(min=1), used, active)
+
+
+@loss("hap2s")
+class HAP2S(OverPairs):
+    r"""What the set of positives lacks to be nearer than the set of negatives by a margin.
+
+    .. math:: \frac1{|A|} \sum_{i \in A} [D^+_i - D^-_i + m]_+, \qquad
+              D^\pm_i = \sum_j w^\pm_{ij} d_{ij}, \quad
+              w^+_{ij} = \frac{e^{d_{ij}/\sigma}}{\sum_{k \in P_i} e^{d_{ik}/\sigma}}, \quad
+              w^-_{ij} = \frac{e^{-d_{ij}/\sigma}}{\sum_{k \in N_i} e^{-d_{ik}/\sigma}}
+
+    ==================  ======================================================================================
+    d_ij                Euclidean distance of the normalised embeddings i and j
+    P_i, N_i            chosen pairs of anchor i, of one class and of two: the miner's, or all
+    A                   anchors with a pair of both kinds
+    m                   ``margin`` (>= 0)
+    sigma               (> 0): towards 0 only the hardest pair weighs, with large sigma all weigh the same
+    ``detach_weights``  the gradient takes w as constants: that of the anchor-grouped KL robust loss
+                        with gamma = sigma, whose worst-case weights w are; the value stays
+    ==================  ======================================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      an anchor without chosen positives or without chosen negatives is not in A; zero connected to the
+                graph if A is empty
+    Reference:  Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-identification, ECCV 2018,
+                arXiv:1807.11206
+    Differs:    the exponential weights only (HAP2S_E); the paper states neither sigma nor m
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float = 0.2,
+        sigma: float = 0.5,
+        detach_weights: bool = False,
+        miner: Miner | None = None,
+    ) -> None:
+        super().__init__()
+        check_at_least("HAP2S", "margin", margin, 0)
+        check_above("HAP2S", "sigma", sigma, 0)
+        check_choice("HAP2S", "detach_weights", detach_weights, (True, False))
+        self.margin, self.sigma, self.detach_weights, self.miner = margin, sigma, detach_weights, miner
+
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The value over the chosen pairs."""
+        return hap2s(
+            pairs,
+            as_masks(pairs, chosen),
+            margin=self.margin,
+            sigma=self.sigma,
+            detach_weights=self.detach_weights,
+        )

@@ -1,0 +1,65 @@
+"""Proxy NCA: an embedding near the learnt proxy of its class and far from the proxies of all others."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.checks import check_above
+from unseen.core.registry import loss
+from unseen.losses.calls import OverProxies
+from unseen.losses.pairs import Pairs, inner_products, log_sum_exp, unit_vectors
+from unseen.losses.tuples import Outcome
+
+
+def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> Outcome:
+    """The mean log-ratio of own to foreign proxies; formula and symbols are with `ProxyNCA`."""
+    # -d^2 is 2 r^2 cos - 2 r^2, and what all proxies have in common cancels.
+    exponents = inner_products(pairs.normalized, unit_vectors(proxies)) * (2 * radius**2)  # n x C
+    own_class = pairs.labels.unsqueeze(1)
+    is_foreign = torch.arange(len(proxies), device=own_class.device) != own_class
+    terms = log_sum_exp(exponents, is_foreign) - exponents.gather(1, own_class).squeeze(1)
+    has_foreign = len(proxies) > 1
+    used = len(pairs) * has_foreign
+    return Outcome(terms.mean() * has_foreign, used, used)
+
+
+@loss("proxy_nca")
+class ProxyNCA(OverProxies):
+    r"""Squared distance to the own proxy against the softly nearest of all other proxies.
+
+    .. math:: \frac1n \sum_i \Bigl( d^2_{i y_i} + \log \sum_{c \ne y_i} e^{-d^2_{ic}} \Bigr)
+
+    ===============  ================================================================================
+    d_ic             Euclidean distance of embedding i and proxy c, both brought to length ``radius``
+    ``radius``       scales every exponent by its square (> 0)
+    ``proxy_lr``     learning rate of the proxies; None takes the optimiser's own. No weight decay
+    ``seed``         the proxies start at N(0, 1)/8, drawn from it
+    ===============  ================================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32); it may be negative, as the own proxy is not
+                in the sum
+    Empty:      every embedding has its proxy, so every batch counts; one class in all leaves nothing to compare with:
+                zero connected to the graph
+    Reference:  Movshovitz-Attias et al., No Fuss Distance Metric Learning using Proxies, ICCV 2017, arXiv:1703.07464
+    Differs:    distances are squared and the radius is 3, as in the code of Roth et al. (arXiv:2002.08473), who print
+                them unsquared and without a radius
+    Raises:     BatchError for a label outside 0 .. num_classes - 1
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        embedding_size: int,
+        radius: float = 3.0,
+        proxy_lr: float | None = 5e-4,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            num_classes=num_classes, embedding_size=embedding_size, proxy_lr=proxy_lr, seed=seed, start="normal"
+        )
+        check_above("ProxyNCA", "radius", radius, 0)
+        self.radius = radius
+
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+        """The value over the batch."""
+        return proxy_nca(pairs, proxies, radius=self.radius)

@@ -1,0 +1,98 @@
+"""SoftTriple: classification by several learnt centres a class, the nearest of them counting most."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from unseen.core.checks import check_above, check_at_least, check_count
+from unseen.core.registry import loss
+from unseen.losses.calls import OverProxies
+from unseen.losses.pairs import Pairs, inner_products, unit_vectors
+from unseen.losses.tuples import Outcome
+
+SPREAD_EPSILON = 1e-5
+"""Added to the squared distances of centres before the root, so that equal centres have a finite gradient."""
+
+
+def soft_triple(pairs: Pairs, centers: Tensor, *, scale: float, margin: float, gamma: float, tau: float) -> Outcome:
+    """The mean cross-entropy plus the spread of the centres, C x K x d; formula and symbols are with `SoftTriple`."""
+    classes, per_class, _ = centers.shape
+    unit = unit_vectors(centers.flatten(0, 1))
+    cosine = inner_products(pairs.normalized, unit).view(-1, classes, per_class)  # n x C x K
+    similarity = ((cosine / gamma).softmax(2) * cosine).sum(2)  # n x C
+    is_own = torch.arange(classes, device=pairs.labels.device) == pairs.labels.unsqueeze(1)
+    value = cross_entropy(scale * (similarity - margin * is_own.to(similarity.dtype)), pairs.labels)
+    if per_class > 1:
+        value = value + tau * spread_of(unit.view_as(centers))
+    return Outcome(value, len(pairs), len(pairs))
+
+
+def spread_of(centers: Tensor) -> Tensor:
+    """Half the mean distance between two unit centres of one class, over all classes; C x K x d with K at least 2."""
+    classes, per_class, _ = centers.shape
+    first, second = torch.triu_indices(per_class, per_class, 1, device=centers.device)
+    cosine = inner_products(centers, centers)[:, first, second]  # C x K (K - 1) / 2
+    distance = (2 + SPREAD_EPSILON - 2 * cosine).sqrt()
+    return distance.sum() / (classes * per_class * (per_class - 1))
+
+
+@loss("soft_triple")
+class SoftTriple(OverProxies):
+    r"""Mean cross-entropy of softly nearest centres, and a pull among the centres of a class.
+
+    .. math:: -\frac1n \sum_i \log \frac{e^{\lambda (S_{i y_i} - \delta)}}
+                                        {e^{\lambda (S_{i y_i} - \delta)} + \sum_{c \ne y_i} e^{\lambda S_{ic}}}
+              + \frac{\tau}{C K (K - 1)} \sum_c \sum_{k < l} \lVert w_c^k - w_c^l \rVert,
+              \qquad S_{ic} = \sum_k \frac{e^{s_{ic}^k / \gamma}}{\sum_l e^{s_{ic}^l / \gamma}} s_{ic}^k
+
+    =====================  ==============================================================================
+    s_ic^k                 cosine of embedding i and centre k of class c, over all training classes
+    w_c^k                  the centres at length 1; their squared distances get 1e-5 before the root
+    C, K                   ``num_classes``; ``centers_per_class`` (>= 1; with 1 the second term is absent)
+    lambda                 ``scale`` (> 0)
+    delta                  ``margin`` (>= 0)
+    gamma                  from the nearest centre (towards 0) to the mean of them (large)
+    tau                    weight of the pull among centres (>= 0)
+    ``proxy_lr``           learning rate of the centres; None takes the optimiser's own. No weight decay
+    ``seed``               the centres start at U(-1, 1)/sqrt(embedding_size), drawn from it
+    =====================  ==============================================================================
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      every embedding has its centres, so every batch counts; one class in all leaves the second term
+    Reference:  Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019, arXiv:1909.05235
+    Differs:    scale 8 and 2 centres, as Roth et al. (arXiv:2002.08473) have it; the paper's are 20 and 10
+    Raises:     BatchError for a label outside 0 .. num_classes - 1
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        embedding_size: int,
+        centers_per_class: int = 2,
+        scale: float = 8.0,
+        margin: float = 0.01,
+        gamma: float = 0.1,
+        tau: float = 0.2,
+        proxy_lr: float | None = 1e-5,
+        seed: int = 0,
+    ) -> None:
+        check_count("SoftTriple", "centers_per_class", centers_per_class)
+        super().__init__(
+            num_classes=num_classes,
+            embedding_size=embedding_size,
+            proxy_lr=proxy_lr,
+            seed=seed,
+            start="uniform",
+            per_class=centers_per_class,
+        )
+        check_above("SoftTriple", "scale", scale, 0)
+        check_at_least("SoftTriple", "margin", margin, 0)
+        check_above("SoftTriple", "gamma", gamma, 0)
+        check_at_least("SoftTriple", "tau", tau, 0)
+        self.centers_per_class = centers_per_class
+        self.scale, self.margin, self.gamma, self.tau = scale, margin, gamma, tau
+
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+        """The value over the batch."""
+        return soft_triple(pairs, proxies, scale=self.scale, margin=self.margin, gamma=self.gamma, tau=self.tau)

@@ -1,0 +1,55 @@
+"""SupCon: each positive must win a softmax over all other samples; with one positive each this is InfoNCE."""
+
+from unseen.core.checks import check_above
+from unseen.core.registry import loss
+from unseen.losses.calls import OverPairs
+from unseen.losses.pairs import Pairs, log_sum_exp
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+
+
+def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> Outcome:
+    """Mean cross-entropy of the positives against all chosen pairs; formula and symbols are with `SupCon`."""
+    logits = pairs.similarity / temperature
+    everyone = chosen.positive | chosen.negative
+    positives = chosen.positive.sum(1)
+    # -1/|P| sum of log softmax is the log of the denominator minus the mean logit of the positives.
+    mean_logit = (logits * chosen.positive).sum(1) / positives.clamp(min=1)
+    has_positive = positives > 0
+    values = (log_sum_exp(logits, everyone) - mean_logit) * has_positive
+    used = (everyone.sum(1) * has_positive).sum()
+    return Outcome(values.sum() / has_positive.sum().clamp(min=1), used, used)
+
+
+@loss("sup_con")
+class SupCon(OverPairs):
+    r"""Mean over anchors of the cross-entropy of their positives in a softmax over all others.
+
+    .. math:: \frac1n \sum_i \frac{-1}{|P_i|} \sum_{p \in P_i}
+              \log \frac{e^{s_{ip} / \tau}}{\sum_{k \in P_i \cup N_i} e^{s_{ik} / \tau}}
+
+    =============  ==========================================================================
+    s_ik           cosine similarity of embeddings i and k
+    P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
+    tau            ``temperature`` (> 0)
+    n              anchors with a positive
+    =============  ==========================================================================
+
+    The sum over positives stands outside the logarithm (L_out of the paper). InfoNCE is the case of one positive for
+    each anchor, such as two views of one image under a label of their own: -log softmax of that positive over all
+    other samples (NT-Xent). Where all similarities are equal the value is log(number of others).
+
+    Shape:      n embeddings -> scalar of their dtype (at least float32)
+    Empty:      an anchor without chosen positives is left out; one without negatives counts its positives among
+                themselves; zero connected to the graph if no anchor has a positive
+    Reference:  Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, arXiv:2004.11362
+    Differs:    the mean over anchors with a positive; the paper sums over all
+    """
+
+    def __init__(self, *, temperature: float = 0.1, miner: Miner | None = None) -> None:
+        super().__init__()
+        check_above("SupCon", "temperature", temperature, 0)
+        self.temperature, self.miner = temperature, miner
+
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+        """The value over the chosen pairs."""
+        return sup_con(pairs, as_masks(pairs, chosen), temperature=self.temperature)

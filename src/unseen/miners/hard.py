@@ -1,0 +1,36 @@
+"""Hard: the farthest positive and the nearest negative of each anchor."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.registry import miner
+from unseen.losses.pairs import Pairs, pairs_of
+from unseen.losses.tuples import Triplets
+from unseen.miners.draws import triplets_of
+
+
+@miner("hard")
+class Hard:
+    r"""For each anchor its farthest positive and its nearest negative ("batch hard").
+
+    .. math:: p = \arg\max_{P_a} d_{ap}, \quad n = \arg\min_{N_a} d_{an}
+
+    ==============  ============================================================
+    d               Euclidean distance of the normalised embeddings
+    P_a, N_a        others with the label of a; others with another label
+    ==============  ============================================================
+
+    Shape:      n embeddings -> one triplet for each anchor with a positive and a negative
+    Empty:      anchors without positives or negatives are left out; of equally hard samples the first is taken, and
+                nothing is drawn, so the key plays no part
+    Reference:  Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, 2017, arXiv:1703.07737
+    Differs:    distances of normalised embeddings; the paper does not normalise
+    """
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Triplets:
+        """The triplets of a batch, a function of embeddings and labels."""
+        pairs = pairs_of(embeddings, labels).detached
+        positive = pairs.similarity.masked_fill(~pairs.positive, torch.inf).argmin(1, keepdim=True)
+        negative = pairs.similarity.masked_fill(pairs.same, -torch.inf).argmax(1, keepdim=True)
+        return triplets_of(pairs, positive, negative)

@@ -1,0 +1,76 @@
+"""Rho-distance: distance-weighted triplets, some of which push an anchor away from its own class."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.checks import check_between
+from unseen.core.randomness import derive, key_from_torch, torch_generator
+from unseen.core.registry import miner
+from unseen.losses.pairs import Pairs, pairs_of
+from unseen.losses.tuples import Triplets
+from unseen.miners.distance import DistanceWeighted
+
+
+def switch(found: Triplets, is_switched: Tensor) -> Triplets:
+    """The triplets with (a, p, n) turned into (a, a, p) where told."""
+    return Triplets(
+        found.anchor,
+        torch.where(is_switched, found.anchor, found.positive),
+        torch.where(is_switched, found.positive, found.negative),
+    )
+
+
+def push_triplets(found: Triplets) -> Tensor:
+    """How many triplets are switched: they push the anchor from its own class."""
+    return (found.anchor == found.positive).sum()
+
+
+@miner("rho_distance")
+class RhoDistance:
+    r"""Distance-weighted triplets, each switched with some probability to push inside its class.
+
+    .. math:: (a, p, n) \to (a, a, p) \text{ with probability } \rho, \quad p \sim U(P_a), \quad
+              P(n) \propto 1/q(\max(d_{an}, c))
+
+    ================  ==========================================================================================
+    rho               ``p_switch``, the share of switched triplets (0 to 1); published runs use 0.4 or 0.35 for
+                      CUB200-2011, 0.35 for CARS196 and 0.15 for SOP
+    q, c, P_a         as in ``miners.DistanceWeighted``, whose settings are taken as they are: ``lower_cutoff``,
+                      ``upper_cutoff`` and ``per_anchor``
+    ================  ==========================================================================================
+
+    A switched triplet has its anchor as positive, so that nothing is pulled, and a sample of the same class in the
+    place of the negative. With ``p_switch=0`` the triplets are those of ``miners.DistanceWeighted`` for the same key.
+
+    Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
+    Empty:      anchors without positives or negatives are left out, switched or not
+    Reference:  Roth et al., Revisiting Training Strategies in Deep Metric Learning, ICML 2020, arXiv:2002.08473
+    Differs:    ``upper_cutoff`` as in the original of distance weighting (their code: None); with a separate reference
+                set nothing is switched, as the anchor is not among its columns
+    """
+
+    def __init__(
+        self,
+        *,
+        p_switch: float = 0.35,
+        lower_cutoff: float = 0.5,
+        upper_cutoff: float | None = 1.4,
+        per_anchor: int = 1,
+    ) -> None:
+        check_between("RhoDistance", "p_switch", p_switch, 0, 1)
+        self._distance = DistanceWeighted(lower_cutoff=lower_cutoff, upper_cutoff=upper_cutoff, per_anchor=per_anchor)
+        self.p_switch, self.per_anchor = p_switch, per_anchor
+        self.lower_cutoff, self.upper_cutoff = lower_cutoff, upper_cutoff
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Triplets:
+        """The triplets of a batch, a function of embeddings, labels and key."""
+        pairs = pairs_of(embeddings, labels).detached
+        key = key_from_torch() if key is None else key
+        found = self._distance(pairs, key=key)
+        if not pairs.is_self:
+            return found
+        # A key of its own, so that the drawn p and n do not depend on p_switch.
+        generator = torch_generator(derive(key, "switch"))
+        numbers = torch.rand(len(found.anchor), generator=generator, dtype=torch.float64)
+        return switch(found, (numbers < self.p_switch).to(found.anchor.device))

@@ -1,0 +1,64 @@
+"""Semi-hard pairs: all positive pairs, and the negative pairs of a band of similarities."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from unseen.core.checks import check_above, check_between, check_choice
+from unseen.core.registry import miner
+from unseen.losses.pairs import Pairs, pairs_of
+from unseen.losses.tuples import PairIndices, PairMasks
+from unseen.miners.draws import draw_distinct, gumbel_numbers
+
+
+@miner("semi_hard_pairs")
+class SemiHardPairs:
+    r"""All positive pairs, and negative pairs a little less similar than a threshold.
+
+    .. math:: k \in P_i, \qquad k \in N_i : \lambda - m < s_{ik} < \lambda
+
+    =============  ==============================================================================
+    s_ik           cosine similarity of embeddings i and k
+    P_i, N_i       others with the label of i; others with another label
+    lambda         ``threshold`` (-1 to 1), in the place of the positive's similarity
+    m              ``margin`` (> 0), the width of the band
+    ``negatives``  "all" negatives of the band, or for each anchor "as_many" as it has positives,
+                   drawn from the band uniformly and without repetition (all of them if it has fewer)
+    =============  ==============================================================================
+
+    Shape:      n embeddings -> indices of positive and of negative pairs
+    Empty:      an anchor without negatives in the band keeps its positives; one without positives, or without any
+                negative, gives no pair. With "all" nothing is drawn, so the key plays no part
+    Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
+                arXiv:1912.11194; after Schroff et al., FaceNet, CVPR 2015, arXiv:1503.03832
+    Differs:    nothing; ``negatives="as_many"`` balances the two kinds of pair
+    """
+
+    def __init__(
+        self, *, threshold: float = 0.5, margin: float = 0.2, negatives: Literal["all", "as_many"] = "all"
+    ) -> None:
+        check_between("SemiHardPairs", "threshold", threshold, -1, 1)
+        check_above("SemiHardPairs", "margin", margin, 0)
+        check_choice("SemiHardPairs", "negatives", negatives, ("all", "as_many"))
+        self.threshold, self.margin = threshold, margin
+        self.negatives: Literal["all", "as_many"] = negatives
+
+    @torch.no_grad()
+    def __call__(
+        self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None
+    ) -> PairIndices:
+        """The kept pairs of a batch, a function of embeddings, labels and key."""
+        kept = self.masks(pairs_of(embeddings, labels).detached, key)
+        return PairIndices(*kept.positive.nonzero().unbind(1), *kept.negative.nonzero().unbind(1))
+
+    @torch.no_grad()
+    def masks(self, pairs: Pairs, key: int | None = None) -> PairMasks:
+        """The kept pairs as masks, for losses that need no indices."""
+        similarity = pairs.detached.similarity
+        in_band = (similarity > self.threshold - self.margin) & (similarity < self.threshold)
+        negative = pairs.negative & in_band & (pairs.positive_count > 0).unsqueeze(1)
+        if self.negatives == "as_many":
+            weights = torch.zeros_like(similarity).masked_fill_(~negative, -torch.inf)
+            negative = draw_distinct(weights, pairs.positive_count, gumbel_numbers(pairs, key))
+        return PairMasks(pairs.positive & (pairs.negative_count > 0).unsqueeze(1), negative)

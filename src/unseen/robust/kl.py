@@ -1,0 +1,78 @@
+"""KL: weights may leave the uniform ones at the price of their divergence, so hard pairs weigh exponentially more."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.checks import check_above, check_count
+from unseen.core.randomness import derive, key_from_torch, torch_generator
+from unseen.core.registry import uncertainty
+from unseen.losses.pair_terms import PairTerms
+from unseen.robust.worst_case import WorstCase, all_pairs, weighed
+
+
+def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = None) -> tuple[Tensor, Tensor]:
+    """For each row the worst weights of its masked losses, and the objective there; 0 for rows without any.
+
+    `pseudo` is the loss of one more pair in each row, whose weight is not returned: those of the row then sum to less.
+    """
+    scaled = (values / gamma).masked_fill(~mask, -torch.inf)
+    peak, count = scaled.amax(1, keepdim=True), mask.sum(1, keepdim=True)
+    if pseudo is not None:
+        peak, count = peak.clamp(min=pseudo / gamma), count + 1
+    peak = peak.masked_fill(peak == -torch.inf, 0)
+    weights = (scaled - peak).exp()
+    total = weights.sum(1, keepdim=True)
+    if pseudo is not None:
+        total = total + (pseudo / gamma - peak).exp()
+    total = total.masked_fill(total == 0, 1)
+    objective = gamma * (peak + total.log() - count.clamp(min=1).to(values.dtype).log())
+    return weights / total, objective.squeeze(1) * mask.any(1)
+
+
+def drawn(weights: Tensor, samples: int, key: int) -> Tensor:
+    """How often, of `samples` draws with replacement, each entry comes up, as a fraction; 0 where all weights are 0."""
+    reach = weights.flatten().double().cumsum(0)
+    uniform = torch.rand(samples, generator=torch_generator(key), dtype=torch.float64).to(reach.device)
+    found = torch.searchsorted(reach, uniform * reach[-1], right=True).clamp(max=len(reach) - 1)
+    counts = torch.bincount(found, minlength=len(reach)).view_as(weights)
+    return counts.to(weights.dtype) / samples * (weights > 0)
+
+
+@uncertainty("kl")
+class KL:
+    r"""Losses weighed by their softmax: a soft maximum over all pairs.
+
+    .. math:: F = \max_{p \in \Delta} \sum_i p_i l_i - \gamma\, \mathrm{KL}(p\,\|\,\tfrac1n)
+                = \gamma \bigl(\log \sum_i e^{l_i/\gamma} - \log n\bigr)
+
+    ============  ====================================================================================
+    l_i, n        the losses of the unordered pairs, and their number
+    gamma         the price of leaving the uniform weights (> 0): the mean for large, the maximum for small
+    ``samples``   None weighs every pair; a number draws that many pairs with replacement from the worst
+                  weights and takes the mean of their losses, whose expected gradient is the same
+    ============  ====================================================================================
+
+    Primal:     the whole simplex, with a penalty
+    Gradient:   weight softmax(l / gamma), detached; with ``samples`` how often a pair is drawn / samples
+    Empty:      0 without pairs
+    Reference:  Qi et al., arXiv:1912.11194 (DRO-KL)
+    Differs:    the value is F, the penalty included; the authors' code reports sum p l, with the same gradient, and
+                one of its three variants takes exp(l / gamma) - 1 for the weights. With ``samples`` the value is the
+                drawn mean
+    """
+
+    def __init__(self, gamma: float = 0.1, *, samples: int | None = None) -> None:
+        check_above("KL", "gamma", gamma, 0)
+        if samples is not None:
+            check_count("KL", "samples", samples)
+        self.gamma, self.samples = gamma, samples
+
+    def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
+        """Softmax weights, or the share of each pair in the draws, and the objective."""
+        values = terms.values.detach()
+        weights, objective = kl_rows(values.view(1, -1), all_pairs(terms).view(1, -1), self.gamma)
+        weights = weights.view_as(values)
+        if self.samples is None:
+            return weighed(terms, weights, (weights * values).sum() - objective.sum())
+        key = key_from_torch() if key is None else key
+        return weighed(terms, drawn(weights, self.samples, derive(key, "p-sampling")))

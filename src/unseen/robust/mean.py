@@ -1,0 +1,23 @@
+"""Mean: an uncertainty set of one point, so that every pair weighs the same."""
+
+from unseen.core.registry import uncertainty
+from unseen.losses.pair_terms import PairTerms
+from unseen.robust.worst_case import WorstCase, all_pairs, weighed
+
+
+@uncertainty("mean")
+class Mean:
+    r"""The average over all pairs, which robust objectives replace.
+
+    .. math:: F = \tfrac1n \sum_i l_i
+
+    Primal:     the set holds the uniform weights only
+    Gradient:   weight 1/n on each of the n pairs; as most pairs are negative, they govern it
+    Empty:      0 without pairs
+    Reference:  Qi et al., arXiv:1912.11194
+    """
+
+    def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
+        """Equal weights and the mean."""
+        mask = all_pairs(terms)
+        return weighed(terms, mask.to(terms.values.dtype) / mask.sum().clamp(min=1))
