@@ -161,7 +161,7 @@ def whole_loop(features, labels):
         job = Job(
             model=model,
             loss=unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted()),
-            optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0),
+            optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0).over([{"params": list(model.parameters())}]),
             schedule=Constant(),
             items=CatalogueItems(catalogue),
             indices=np.arange(len(numbers)),

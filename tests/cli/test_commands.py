@@ -229,6 +229,11 @@ def unknown_choice(folder):
     return ["train", "--data", "features=features.npz", "--choose-by", "recall"], "choose_by must be one score"
 
 
+def nothing_to_train(folder):
+    write_features(folder / "features.npz")
+    return ["train", "--data", "features=features.npz", "--embedding-size", "0"], "nothing to train"
+
+
 def unknown_score(folder):
     write_features(folder / "features.npz")
     return ["evaluate", "features.npz", "--scores", "recal@1"], "did you mean 'recall"
@@ -251,6 +256,7 @@ def unknown_score(folder):
         unknown_list,
         unknown_yaml_key,
         unknown_choice,
+        nothing_to_train,
         unknown_score,
     ],
     ids=lambda mistake: mistake.__name__,

@@ -3,13 +3,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from small_runs import image_settings, settings_for, without_times, write_features, write_images
 from torch import nn
 
 from unseen.core.errors import BatchError, CheckpointError, ConfigError, NonFiniteError
 from unseen.core.registry import REGISTRIES
 from unseen.studies import prepare, run
-from unseen.training import loop as loop_module
 from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
 from unseen.training.stream import Tickets
@@ -78,39 +78,20 @@ def test_seeds_change_the_run_and_global_generators_do_not(features, tmp_path):
 
 
 def test_the_weights_are_those_of_the_best_epoch_not_of_the_last(features, tmp_path, monkeypatch):
-    seen = []
+    pretended = iter([0.1, 0.9, 0.2, 0.3, 0.1])
+    weights = []
 
-    def scores(*args, **kwargs):
-        seen.append(0.9 if len(seen) == 1 else 0.1)
-        return {"recall@1": seen[-1]}
+    def validate(model):
+        weights.append({name: each.clone() for name, each in model.state_dict().items()})
+        return {"recall@1": next(pretended)}
 
-    monkeypatch.setattr("unseen.studies.running.evaluate", scores, raising=True)
-    prepared = prepare(settings_for(features))
-    states = {}
-    real = loop_module._end_epoch
-
-    def spy(job, state, best, seconds):
-        kept = real(job, state, best, seconds)
-        states[len(seen)] = {name: each.clone() for name, each in job.model.state_dict().items()}
-        return kept
-
-    monkeypatch.setattr(loop_module, "_end_epoch", spy)
-    monkeypatch.setattr("unseen.studies.running.save_shown", lambda *args: None)
-    with pytest.raises(AttributeError, match="to_dict"):  # the fake scores end the run after training
-        run(prepared, tmp_path / "run")
-    from unseen.studies.running import items_of, model_of
-
-    model = model_of(prepared.recipe, items_of(prepared.recipe, prepared.catalogue))
-    seen.clear()
-    from unseen.studies import running
-
-    state = running._train(
-        prepared, model, items_of(prepared.recipe, prepared.catalogue), tmp_path / "again", 0, 30, lambda *_: None
-    )
-    assert state.best_epoch == 2
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, states[2][name])
-        assert not torch.equal(tensor, states[5][name])
+    monkeypatch.setattr("unseen.studies.running._validator", lambda *arguments: validate)
+    result = run(settings_for(features), tmp_path / "run")
+    assert result["chosen_epoch"] == 2
+    chosen = load_file(tmp_path / "run" / "model.safetensors")
+    for name, tensor in chosen.items():
+        assert torch.equal(tensor, weights[1][name])
+        assert not torch.equal(tensor, weights[4][name])
 
 
 def test_any_score_may_choose_the_epoch(features, tmp_path):

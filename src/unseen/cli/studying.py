@@ -23,12 +23,13 @@ def study(
     data: options.Data = None,
     out: Out = None,
     workers: options.Workers = 2,
+    retry_failed: Annotated[bool, typer.Option(help="Try cells that failed before once more.")] = False,
 ) -> None:
     """Run what is missing of a plan's cells, then write the report; the same command continues an interrupted study."""
-    _study(plan, data, out, workers)
+    _study(plan, data, out, workers, retry_failed)
 
 
-def _study(plan_name: str, data: str | None, out: Path | None, workers: int) -> None:
+def _study(plan_name: str, data: str | None, out: Path | None, workers: int, retry_failed: bool = False) -> None:
     from unseen.core.console import console
     from unseen.studies import load_plan, plan_cells, run_cell, run_study
 
@@ -37,14 +38,13 @@ def _study(plan_name: str, data: str | None, out: Path | None, workers: int) -> 
     folder = out or Path("out") / plan.name
     cells = plan_cells(plan)
     try:
-        outcome = run_study(cells, folder, run_cell, plan=plan.to_mapping(), workers=workers)
+        outcome = run_study(cells, folder, run_cell, plan=plan.to_mapping(), workers=workers, retry_failed=retry_failed)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")
     _report(folder)
-    for state in outcome.failed:
-        screen.print(f"failed: {state.cell}: {state.error}", markup=False)
     if outcome.failed:
+        screen.print("failed cells stay failed until they are asked for again: --retry-failed")
         raise typer.Exit(1)
 
 

@@ -88,7 +88,8 @@ def defaults_for(catalogue: Catalogue) -> Record:
         "seed": 0,
     }
     if catalogue.source.kind == "features":
-        return common | {"model": "identity", "embedding_size": 512, "optimizer": "adam:lr=1e-4"}
+        width = catalogue.source.features.shape[1]  # type: ignore[attr-defined]
+        return common | {"model": "identity", "embedding_size": min(512, width), "optimizer": "adam:lr=1e-4"}
     if catalogue.source.kind == "images in memory":
         return common | {"model": "convnet", "embedding_size": 128, "optimizer": "adam:lr=2e-3"}
     return common | {

@@ -24,6 +24,7 @@ from unseen.evaluation.shown import save_shown, show
 from unseen.models import Embedder, build_embedder, embed
 from unseen.studies.recipe import Prepared, Recipe, prepare
 from unseen.training.loop import Job, State, train
+from unseen.training.optimizers import parameter_groups
 
 Tell = Callable[[int, int, str], None]
 VALIDATION_SCORES = ("recall@1", "map@r")
@@ -57,8 +58,9 @@ def run(
         check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
     items = items_of(recipe, catalogue)
     model = model_of(recipe, items).to(_device())
+    job = _job(prepared, model, items, workers, save_seconds)
     with _claimed(folder, recipe):
-        state = _train(prepared, model, items, folder, workers, save_seconds, tell)
+        state = State() if job is None else train(job, folder / "checkpoints", tell)
         embeddings = embed(model, items, split.test, workers=workers)
         scores = evaluate(embeddings, **test_side(catalogue, split))
         weights = {name: each.cpu().contiguous() for name, each in model.state_dict().items()}
@@ -162,24 +164,18 @@ def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
         yield
 
 
-def _train(
-    prepared: Prepared,
-    model: Embedder,
-    items: CatalogueItems,
-    folder: Path,
-    workers: int,
-    save_seconds: float,
-    tell: Tell,
-) -> State:
-    recipe, catalogue, split = prepared.recipe, prepared.catalogue, prepared.split
+def _job(prepared: Prepared, model: Embedder, items: CatalogueItems, workers: int, save_seconds: float) -> Job | None:
+    """What there is to train; None where the recipe trains nothing."""
+    recipe, split = prepared.recipe, prepared.split
     if recipe.loss is None or recipe.epochs == 0:
-        return State()
-    labels = catalogue.labels[split.train]
+        return None
+    labels = prepared.catalogue.labels[split.train]
     supplied = {"num_classes": len(np.unique(labels)), "embedding_size": model.width, "seed": recipe.seed}
-    job = Job(
+    loss = build(REGISTRIES["loss"], recipe.loss, supplied).to(_device())
+    return Job(
         model=model,
-        loss=build(REGISTRIES["loss"], recipe.loss, supplied).to(_device()),
-        optimizer=build(REGISTRIES["optimizer"], recipe.optimizer),
+        loss=loss,
+        optimizer=build(REGISTRIES["optimizer"], recipe.optimizer).over(parameter_groups(model, loss)),
         schedule=build(REGISTRIES["schedule"], recipe.schedule),
         items=items,
         indices=split.train,
@@ -196,7 +192,6 @@ def _train(
         workers=workers,
         save_seconds=save_seconds,
     )
-    return train(job, folder / "checkpoints", tell)
 
 
 def _validator(

@@ -25,7 +25,6 @@ from unseen.training.checkpoints import (
     save_checkpoint,
 )
 from unseen.training.guards import check_not_empty, gradient_norm, watched
-from unseen.training.optimizers import OptimizerSettings, parameter_groups
 from unseen.training.schedules import Schedule, apply_schedule
 from unseen.training.stream import stream
 
@@ -48,7 +47,7 @@ class Job:
 
     model: nn.Module
     loss: nn.Module
-    optimizer: OptimizerSettings
+    optimizer: torch.optim.Optimizer
     schedule: Schedule
     items: CatalogueItems
     indices: np.ndarray
@@ -82,8 +81,8 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
     """Train the job's model in place, from the folder's last checkpoint if there is one, to its best weights."""
     epoch_length = job.batches.batches_per_epoch
     total = job.epochs * epoch_length
-    optimizer = job.optimizer.over(parameter_groups(job.model, job.loss))
-    state, best = _resume(job, optimizer, folder)
+    optimizer = job.optimizer
+    state, best = _resume(job, folder)
     named = [*job.model.named_parameters(), *((f"loss.{name}", each) for name, each in job.loss.named_parameters())]
     parameters = [parameter for _, parameter in named]
     device = parameters[0].device
@@ -122,7 +121,7 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
                 best = _end_epoch(job, state, best, time.monotonic() - epoch_began)
                 epoch_began = time.monotonic()
             if time.monotonic() - saved_at > job.save_seconds:
-                save_checkpoint(folder, _checkpoint(job, optimizer, state, best), config_hash=hash_of(job.config))
+                save_checkpoint(folder, _checkpoint(job, state, best), config_hash=hash_of(job.config))
                 saved_at = time.monotonic()
             tell(state.step, total, f"loss {value.item():.3f}")
 
@@ -179,8 +178,8 @@ def _is_empty(loss: nn.Module) -> bool:
     return usage is not None and usage.is_empty
 
 
-def _checkpoint(job: Job, optimizer: torch.optim.Optimizer, state: State, best: dict[str, Tensor] | None) -> Checkpoint:
-    moments, scalars = flatten_optimizer(optimizer)
+def _checkpoint(job: Job, state: State, best: dict[str, Tensor] | None) -> Checkpoint:
+    moments, scalars = flatten_optimizer(job.optimizer)
     parts = {
         "model": job.model.state_dict(),
         "loss": job.loss.state_dict(),
@@ -191,7 +190,7 @@ def _checkpoint(job: Job, optimizer: torch.optim.Optimizer, state: State, best: 
     return Checkpoint(state.step, tensors, {"run": vars(state), "optimizer": scalars})
 
 
-def _resume(job: Job, optimizer: torch.optim.Optimizer, folder: Path) -> tuple[State, dict[str, Tensor] | None]:
+def _resume(job: Job, folder: Path) -> tuple[State, dict[str, Tensor] | None]:
     checkpoint = load_checkpoint(folder, config_hash=hash_of(job.config))
     if checkpoint is None:
         return State(), None
@@ -201,5 +200,5 @@ def _resume(job: Job, optimizer: torch.optim.Optimizer, folder: Path) -> tuple[S
         parts[part][rest] = tensor
     job.model.load_state_dict(parts["model"])
     job.loss.load_state_dict(parts["loss"])
-    restore_optimizer(optimizer, parts["optimizer"], checkpoint.state["optimizer"])
+    restore_optimizer(job.optimizer, parts["optimizer"], checkpoint.state["optimizer"])
     return State(**checkpoint.state["run"]), parts["best"] or None

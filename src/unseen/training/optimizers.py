@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from unseen.core.checks import check_above, check_at_least, check_between
+from unseen.core.errors import ConfigError
 from unseen.core.registry import optimizer
 
 Groups = list[dict[str, Any]]
@@ -23,11 +24,15 @@ def parameter_groups(model: nn.Module, loss: nn.Module) -> Groups:
     """The model's trainable parameters, then the groups that the loss declares by `own_parameters()`.
 
     A loss of another library that has parameters and declares nothing trains them as the model's are.
+
+    Raises: `ConfigError` for a model without a trainable parameter
     """
-    groups: Groups = []
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if trainable:
-        groups.append({"params": trainable})
+    if not trainable:
+        raise ConfigError(
+            "the model has nothing to train", use="an embedding size, or --loss none to score it as it is"
+        )
+    groups: Groups = [{"params": trainable}]
     if hasattr(loss, "own_parameters"):
         for group in loss.own_parameters():
             groups.append({key: value for key, value in group.items() if value is not None})
