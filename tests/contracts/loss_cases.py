@@ -8,8 +8,7 @@ import torch
 
 from unseen.core import registry
 from unseen.core.config import build
-from unseen.losses import Quadruplet
-from unseen.losses.drawn import OverDrawnPairs
+from unseen.losses import Angular, NPair, Quadruplet
 
 NUM_CLASSES = 12
 
@@ -79,7 +78,7 @@ def rotation_of(name, rotation):
 
 def is_deterministic(loss):
     """Whether the key plays no part in the loss: it has no miner, or one that draws nothing."""
-    if isinstance(loss, OverDrawnPairs):
+    if isinstance(loss, (Angular, NPair)):
         return False  # draws a positive for each anchor, with any miner
     miner = getattr(loss, "miner", None)
     if miner is None:

@@ -6,7 +6,6 @@ import pytest
 import torch
 from loops import as_indices, negatives, small_batch
 
-from unseen.core.randomness import derive
 from unseen.losses import NPair, PairMasks, Pairs
 from unseen.losses.drawn import with_one_positive
 from unseen.losses.n_pair import n_pair
@@ -19,7 +18,7 @@ def dot(first, second):
 def drawn_positives(embeddings, labels, key):
     """Anchor -> the positive that a loss draws for it."""
     pairs = Pairs(embeddings, labels)
-    mask = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), derive(key, "drawn positives")).positive
+    mask = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), key).positive
     return dict(mask.nonzero().tolist())
 
 
@@ -51,7 +50,7 @@ def test_a_limit_clamps_each_exponent(limit):
     embeddings, labels = small_batch(1)
     positive_of = drawn_positives(embeddings, labels, 1)
     pairs = Pairs(embeddings, labels)
-    chosen = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), derive(1, "drawn positives"))
+    chosen = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), 1)
     value = n_pair(pairs, chosen, nu=0.0, regularizer="norm", exponent_limit=limit).value
     expected = in_loops(embeddings.tolist(), labels.tolist(), positive_of, nu=0.0, limit=limit)
     assert value.item() == pytest.approx(expected, rel=1e-9)

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice
 from unseen.core.registry import loss
-from unseen.losses.drawn import OverDrawnPairs
+from unseen.losses.calls import OverPairs
+from unseen.losses.drawn import with_one_positive
 from unseen.losses.n_pair import n_pair
 from unseen.losses.pairs import Pairs, inner_products, log1p_sum_exp
 from unseen.losses.raw import Regularizer
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 
 def angular(pairs: Pairs, chosen: PairMasks, *, angle_degrees: float) -> Tensor:
@@ -29,7 +30,7 @@ def angular(pairs: Pairs, chosen: PairMasks, *, angle_degrees: float) -> Tensor:
 
 
 @loss("angular")
-class Angular(OverDrawnPairs):
+class Angular(OverPairs):
     r"""N-pair on raw embeddings, plus the softly counted negatives that exceed an angle.
 
     .. math:: L_{NPair} + \frac{\lambda}{|A|} \sum_{a \in A} \log\Bigl[1 + \sum_{n \in N_a}
@@ -74,9 +75,9 @@ class Angular(OverDrawnPairs):
         self.regularizer: Regularizer = regularizer
         self.exponent_limit, self.miner = exponent_limit, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the drawn tuples."""
-        masks = as_masks(pairs, chosen)
+        masks = with_one_positive(pairs, chosen, key)
         raw = n_pair(pairs, masks, nu=self.nu, regularizer=self.regularizer, exponent_limit=self.exponent_limit)
         part = angular(pairs, masks, angle_degrees=self.angle_degrees)
         return Outcome(raw.value + self.angular_weight * part, raw.used, raw.active)

@@ -69,6 +69,6 @@ class BinomialPair(OverPairs):
         at_threshold = 2 * math.log(2)
         return terms_of(pairs, values, (at_threshold / self.positive_sharpness, at_threshold / self.negative_sharpness))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

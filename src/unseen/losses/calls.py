@@ -32,15 +32,15 @@ class OverPairs(nn.Module, ABC):
         *,
         key: int | None = None,
     ) -> Tensor:
-        """The loss of a batch; `key` governs the miner's draws."""
+        """The loss of a batch; `key` governs what the miner and the loss itself draw."""
         pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = self.outcome(pairs, choose(pairs, indices_tuple, self.miner, key))
+        outcome = self.outcome(pairs, choose(pairs, indices_tuple, self.miner, key), key)
         self.usage = usage_of(pairs, outcome)
         return outcome.value
 
     @abstractmethod
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
-        """The value over what was chosen, and how much of it was used."""
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+        """The value over what was chosen, and how much of it was used; losses that draw do so from the key."""
 
     def own_parameters(self) -> list[dict[str, Any]]:
         """Parameter groups of the loss itself, each with its `lr` (None: the optimiser's own) and `weight_decay`."""

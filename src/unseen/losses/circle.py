@@ -91,6 +91,6 @@ class Circle(OverPairs):
         check_above("Circle", "scale", scale, 0)
         self.margin, self.scale, self.miner = margin, scale, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return circle(pairs, as_masks(pairs, chosen), margin=self.margin, scale=self.scale)

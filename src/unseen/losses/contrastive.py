@@ -67,7 +67,7 @@ class Contrastive(OverPairs):
         self.positive_margin, self.negative_margin, self.squared = positive_margin, negative_margin, squared
         self.miner = miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return contrastive(
             pairs,

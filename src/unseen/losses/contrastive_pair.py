@@ -63,6 +63,6 @@ class ContrastivePair(OverPairs):
         )
         return terms_of(pairs, values)
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

@@ -66,7 +66,7 @@ class GeneralizedLifted(OverPairs):
         self.margin, self.nu, self.miner = margin, nu, miner
         self.regularizer: Regularizer = regularizer
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return generalized_lifted(
             pairs, as_masks(pairs, chosen), margin=self.margin, nu=self.nu, regularizer=self.regularizer

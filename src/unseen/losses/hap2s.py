@@ -69,7 +69,7 @@ class HAP2S(OverPairs):
         check_choice("HAP2S", "detach_weights", detach_weights, (True, False))
         self.margin, self.sigma, self.detach_weights, self.miner = margin, sigma, detach_weights, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return hap2s(
             pairs,

@@ -92,6 +92,6 @@ class Histogram(OverPairs):
         check_count("Histogram", "num_nodes", num_nodes, 2)
         self.num_nodes, self.miner = num_nodes, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return histogram(pairs, as_masks(pairs, chosen), num_nodes=self.num_nodes)

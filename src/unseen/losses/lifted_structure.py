@@ -54,6 +54,6 @@ class LiftedStructure(OverPairs):
         self.miner = miner
         self.reduction: Literal["sum", "mean"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return lifted_structure(pairs, as_masks(pairs, chosen), reduction=self.reduction)

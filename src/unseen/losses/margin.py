@@ -119,7 +119,7 @@ class Margin(OverPairs):
         elif beta_mode == "per_class":
             self.boundary = nn.Parameter(torch.full((num_classes,), float(beta)))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen triplets."""
         return margin(
             pairs,

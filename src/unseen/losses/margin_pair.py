@@ -48,6 +48,6 @@ class MarginPair(OverPairs):
         values = margin_pair(pairs, margin=self.margin, threshold=self.threshold)
         return terms_of(pairs, values, (self.margin, self.margin))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

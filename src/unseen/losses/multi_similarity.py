@@ -68,7 +68,7 @@ class MultiSimilarity(OverPairs):
         self.alpha, self.beta, self.threshold, self.miner = alpha, beta, threshold, miner
         self.reduction: Literal["batch", "kept"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return multi_similarity(
             pairs,

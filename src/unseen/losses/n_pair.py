@@ -4,10 +4,11 @@ import torch
 
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
-from unseen.losses.drawn import OverDrawnPairs
+from unseen.losses.calls import OverPairs
+from unseen.losses.drawn import with_one_positive
 from unseen.losses.pairs import Pairs, log1p_sum_exp
 from unseen.losses.raw import Regularizer, length_penalty, limited, raw_products
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 
 def n_pair(
@@ -38,7 +39,7 @@ def n_pair(
 
 
 @loss("n_pair")
-class NPair(OverDrawnPairs):
+class NPair(OverPairs):
     r"""Mean over anchors of their negatives, softly counted against one positive.
 
     .. math:: \frac1{|A|} \sum_{a \in A} \log\Bigl[1 + \sum_{n \in N_a} e^{f_a \cdot f_n - f_a \cdot f_p}\Bigr] + \nu R
@@ -79,11 +80,11 @@ class NPair(OverDrawnPairs):
         self.nu, self.embedding_divisor, self.miner = nu, embedding_divisor, miner
         self.regularizer: Regularizer = regularizer
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the drawn tuples."""
         return n_pair(
             pairs,
-            as_masks(pairs, chosen),
+            with_one_positive(pairs, chosen, key),
             nu=self.nu,
             regularizer=self.regularizer,
             embedding_divisor=self.embedding_divisor,

@@ -1,7 +1,5 @@
 """Quadruplet: a positive pair must be nearer than its anchor's negative, and than a pair of two other classes."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -9,9 +7,9 @@ from unseen.core.checks import check_at_least
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs, distance_of, pairs_of
+from unseen.losses.pairs import Pairs, distance_of
 from unseen.losses.triplet import over_all
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, choose, usage_of
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 GRID = 2.0**40
 """Whether a hinge is active is decided on distances rounded to 1 / GRID, whole numbers that compare exactly."""
@@ -143,22 +141,6 @@ class Quadruplet(OverPairs):
         check_at_least("Quadruplet", "margin", margin, 0)
         check_at_least("Quadruplet", "second_margin", second_margin, 0)
         self.margin, self.second_margin, self.miner = margin, second_margin, miner
-
-    def forward(
-        self,
-        embeddings: Tensor | Pairs,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        *,
-        key: int | None = None,
-    ) -> Tensor:
-        """The loss of a batch; `key` governs the miner's draws and those of the fourth samples."""
-        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = self.outcome(pairs, choose(pairs, indices_tuple, self.miner, key), key)
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
 
     def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen triplets."""

@@ -87,6 +87,6 @@ class SmoothAP(OverPairs):
         check_above("SmoothAP", "temperature", temperature, 0)
         self.temperature, self.miner = temperature, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return smooth_ap(pairs, as_masks(pairs, chosen), temperature=self.temperature)

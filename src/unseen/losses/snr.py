@@ -115,6 +115,6 @@ class SNR(OverPairs):
         check_at_least("SNR", "regularization", regularization, 0)
         self.margin, self.regularization, self.miner = margin, regularization, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen triplets."""
         return snr(pairs, chosen, margin=self.margin, regularization=self.regularization)

@@ -50,6 +50,6 @@ class SupCon(OverPairs):
         check_above("SupCon", "temperature", temperature, 0)
         self.temperature, self.miner = temperature, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen pairs."""
         return sup_con(pairs, as_masks(pairs, chosen), temperature=self.temperature)

@@ -85,6 +85,6 @@ class TopKPrecision(OverPairs):
         check_above("TopKPrecision", "margin", margin, 0)
         self.k, self.margin = k, margin
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen candidates."""
         return top_k_precision(pairs, as_masks(pairs, chosen), k=self.k, margin=self.margin)

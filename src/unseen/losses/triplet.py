@@ -88,6 +88,6 @@ class Triplet(OverPairs):
         self.margin, self.squared, self.miner = margin, squared, miner
         self.reduction: Literal["all", "active"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the chosen triplets."""
         return triplet(pairs, chosen, margin=self.margin, squared=self.squared, reduction=self.reduction)

@@ -1,17 +1,16 @@
 """Robust: the worst weighted loss of pairs over an uncertainty set of weights, instead of their plain mean."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.pair_terms import PairLoss, PairTerms
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks, choose, usage_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 from unseen.robust.worst_case import Uncertainty
 
 
@@ -70,23 +69,7 @@ class Robust(OverPairs):
         """The miner of the pair loss."""
         return self.pair_loss.miner
 
-    def forward(
-        self,
-        embeddings: Tensor | Pairs,
-        labels: Tensor | None = None,
-        indices_tuple: Sequence[Tensor] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        *,
-        key: int | None = None,
-    ) -> Tensor:
-        """The loss of a batch; `key` governs the draws of the miner and of the uncertainty set."""
-        pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = self.outcome(pairs, choose(pairs, indices_tuple, self.miner, key), key=key)
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
-
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, *, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The worst case over the chosen pairs; pairs are counted unordered."""
         terms = self.pair_loss.terms(pairs).chosen(as_masks(pairs, chosen))
         return robust(terms, self.uncertainty, remove_zero=self.remove_zero, key=key)
