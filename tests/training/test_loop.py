@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -254,3 +255,20 @@ def test_a_restored_optimiser_has_its_parameters_memory_layout():
     for parameter in model.parameters():
         assert optimizers[1].state[parameter]["exp_avg"].stride() == parameter.stride()
         assert torch.equal(optimizers[1].state[parameter]["exp_avg"], optimizers[0].state[parameter]["exp_avg"])
+
+
+def test_an_interrupt_in_the_middle_of_a_removal_leaves_nothing(features, tmp_path, monkeypatch):
+    real = shutil.rmtree
+    calls = []
+
+    def interrupted(path, **options):
+        if path.exists() and not calls:
+            calls.append(path)
+            raise KeyboardInterrupt
+        real(path, **options)
+
+    monkeypatch.setattr("unseen.core.files.shutil.rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(settings_for(features), tmp_path / "run", save_seconds=0)
+    assert calls
+    assert not list((tmp_path / "run").rglob(".tmp-*"))

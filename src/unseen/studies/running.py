@@ -161,7 +161,12 @@ def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
         sweep(folder)
         if not _holds(folder, recipe):
             write_json(folder / "run.json", {"unseen": unseen.__version__, "recipe": recipe.to_mapping()})
-        yield
+        try:
+            yield
+        finally:
+            # Ctrl-C may come in the middle of a write or of a removal; what it leaves goes with it.
+            for swept in (folder, folder / "checkpoints"):
+                sweep(swept)
 
 
 def _job(prepared: Prepared, model: Embedder, items: CatalogueItems, workers: int, save_seconds: float) -> Job | None:
