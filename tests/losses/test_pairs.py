@@ -8,7 +8,19 @@ from loops import small_batch
 
 from unseen.core.errors import BatchError
 from unseen.losses import Pairs
-from unseen.losses.pairs import inner_products, log1p_sum_exp, log_sum_exp, masked_mean, pairs_of, unit_vectors
+from unseen.losses.pairs import (
+    distance_of,
+    entries,
+    inner_products,
+    known_gradient,
+    log1p_sum_exp,
+    log_sum_exp,
+    number,
+    pairs_of,
+    shares_of,
+    unit_vectors,
+    weighed_sum,
+)
 
 
 @pytest.mark.parametrize("scale", [1e-11, 1.0, 1e30])
@@ -140,9 +152,74 @@ def test_stable_sums_neither_overflow_nor_vanish():
         assert gradient.isfinite().all()
 
 
-def test_the_mean_over_nothing_is_a_connected_zero():
-    values = torch.ones(2, 2, requires_grad=True)
-    mean = masked_mean(values, torch.zeros(2, 2, dtype=torch.bool))
-    mean.backward()
-    assert mean.item() == 0
-    assert not values.grad.any()
+def test_cosines_without_unit_vectors_equal_those_with_them_in_value_and_gradient():
+    embeddings, labels = small_batch()
+    weights = torch.randn(10, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    for scale in (1e-8, 1.0, 1e8):
+        ordinary, plain = (embeddings.clone().mul(scale).requires_grad_() for _ in range(2))
+        similarity = Pairs(ordinary, labels).similarity
+        unit = plain / plain.norm(dim=1, keepdim=True)
+        torch.testing.assert_close(similarity, unit @ unit.T)
+        (similarity * weights).sum().backward()
+        (unit @ unit.T * weights).sum().backward()
+        torch.testing.assert_close(ordinary.grad * scale, plain.grad * scale)
+
+
+def test_rows_of_very_different_lengths_in_one_batch_have_the_cosines_of_their_directions():
+    embeddings, labels = small_batch()
+    scales = torch.tensor([1e-30, 1e-11, 1e-9, 1e-3, 1.0, 1e3, 1e9, 1e12, 1e20, 1e30]).unsqueeze(1)
+    found = Pairs((embeddings * scales).float(), labels)
+    expected = Pairs(embeddings, labels).similarity.float()
+    expected[0], expected[:, 0] = 0, 0  # without a direction
+    torch.testing.assert_close(found.similarity, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(Pairs((embeddings * 1e9).float(), labels).similarity[1:, 1:], expected[1:, 1:])
+
+
+def test_distances_have_the_slope_of_the_root_and_none_where_they_stop():
+    similarity = torch.tensor([-1.0, 0.2, 0.9999, 1.0 + 1e-7], dtype=torch.float64, requires_grad=True)
+    plain = similarity.detach().clone().requires_grad_()
+    expected = (2 + 1e-8 - 2 * plain).clamp(min=1e-8).sqrt()
+    torch.testing.assert_close(distance_of(similarity), expected)
+    distance_of(similarity).sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(similarity.grad, plain.grad)
+    assert similarity.grad[3] == 0
+    again = torch.tensor([1.0, 0.5], requires_grad=True)  # float32 rounds 2 + 1e-8 to 2
+    distance_of(again).sum().backward()
+    assert again.grad.tolist() == pytest.approx([0.0, -1.0])
+
+
+@pytest.mark.parametrize("with_one", [False, True])
+def test_shares_are_the_slopes_of_the_logs_of_sums(with_one):
+    logits = torch.tensor([[1.0, -2.0, 30.0], [0.5, -800.0, -1.0], [4.0, 5.0, 6.0]], dtype=torch.float64)
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1], [0, 0, 0]]).bool()
+    log_total, shares = shares_of(logits.clone(), mask, with_one=with_one)
+    leaf = logits.clone().requires_grad_()
+    total = (leaf.exp() * mask).sum(1) + with_one
+    expected = total.masked_fill(total == 0, 1).log()
+    torch.testing.assert_close(log_total.squeeze(1), expected.detach())
+    expected.sum().backward()
+    torch.testing.assert_close(shares, leaf.grad)
+    assert torch.autograd.gradcheck(lambda x: log1p_sum_exp(x, mask), [logits.clone().requires_grad_()])
+    assert torch.autograd.gradcheck(lambda x: log_sum_exp(x, mask), [logits.clone().requires_grad_()])
+
+
+def test_a_known_gradient_is_scaled_on_the_way_back_and_the_value_may_be_added_to_in_place():
+    source = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    slope = torch.tensor([[1.0, 0.0], [-2.0, 0.5]])
+    value = known_gradient(source, torch.tensor(7.0), slope)
+    value += 1
+    (3 * value).backward()
+    assert value.item() == 8
+    torch.testing.assert_close(source.grad, 3 * slope)
+    source.grad = None
+    each = known_gradient(source, source.detach().square(), 2 * source.detach())
+    weighed_sum(each, slope).backward()
+    torch.testing.assert_close(source.grad, 2 * source.detach() * slope)
+
+
+def test_masks_become_ones_and_zeros_and_are_counted():
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    assert entries(mask, torch.float64).tolist() == [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    assert number(mask).tolist() == [2.0, 0.0]
+    assert number(mask.T).tolist() == [1.0, 0.0, 1.0]

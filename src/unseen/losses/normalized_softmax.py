@@ -24,7 +24,7 @@ class NormalizedSoftmax(OverProxies):
 
     ===============  ===================================================================================
     c_ic             cosine of embedding i and class vector c, over all training classes
-    T                ``temperature`` (> 0)
+    T                ``temperature`` (> 0) by which the cosines are divided
     ``proxy_lr``     learning rate of the class vectors; None takes the optimiser's own. No weight decay
     ``seed``         the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn from it
     ===============  ===================================================================================

@@ -32,7 +32,7 @@ class ProxyAnchor(OverProxies):
     c_ip             cosine of embedding i and proxy p
     P^+, C           the proxies whose class is in the batch; the number of all proxies
     alpha            sharpness (> 0)
-    delta            ``margin`` (>= 0)
+    delta            ``margin`` (>= 0): cosines should be above it for positives, below -delta for negatives
     ``proxy_lr``     learning rate of the proxies; None takes the optimiser's own. No weight decay
     ``seed``         the proxies start at N(0, 1)/8, drawn from it
     ===============  ================================================================================
