@@ -8,7 +8,7 @@ from loops import small_batch
 
 from unseen.core.randomness import torch_generator
 from unseen.losses import Pairs
-from unseen.losses.pairs import inner_products, unit_vectors
+from unseen.losses.pieces import inner_products, unit_vectors
 from unseen.losses.raw import LARGEST, cosines_of, length_penalty, limited, raw_distance
 
 

@@ -8,7 +8,8 @@ from unseen.core.checks import check_above, check_at_least, check_between, check
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.drawn import counted_negatives, drawn_positives
-from unseen.losses.pairs import Pairs, inner_products, known_gradient
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, known_gradient
 from unseen.losses.raw import Regularizer, cosines_of, length_penalty, limited, raw_products
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 

@@ -9,7 +9,8 @@ from torch.nn.functional import cross_entropy
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs, inner_products, unit_vectors
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, unit_vectors
 from unseen.losses.tuples import Outcome
 
 CLIP = 1e-7

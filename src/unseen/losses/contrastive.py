@@ -7,7 +7,8 @@ from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.pair_terms import counts_of
-from unseen.losses.pairs import Pairs, distance_of, entries, known_gradient
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import distance_of, entries, known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from unseen.core.randomness import derive
-from unseen.losses.pairs import Pairs, shares_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import shares_of
 from unseen.losses.tuples import PairMasks, Triplets, as_masks
 from unseen.miners.draws import draw, uniform_numbers
 

@@ -11,7 +11,8 @@ from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.classes import check_classes
 from unseen.losses.hinges import with_slopes
-from unseen.losses.pairs import Pairs, distance_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import distance_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 Normalizer = Literal["active_pairs", "active_triplets", "none"]

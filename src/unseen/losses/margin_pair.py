@@ -7,7 +7,8 @@ from unseen.core.checks import check_at_least, check_between
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
-from unseen.losses.pairs import Pairs, known_gradient
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 

@@ -7,7 +7,8 @@ from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.drawn import with_one_positive
 from unseen.losses.pair_terms import anchors_of
-from unseen.losses.pairs import Pairs, known_gradient, shares_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient, shares_of
 from unseen.losses.raw import Regularizer, length_penalty, limited, raw_products
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 

@@ -5,7 +5,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from unseen.losses.pairs import Pairs, entries, number, weighed_sum
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import entries, number, weighed_sum
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 

@@ -8,7 +8,8 @@ from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.hinges import over_all, with_slopes
-from unseen.losses.pairs import Pairs, distance_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import distance_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 GRID = 2.0**40

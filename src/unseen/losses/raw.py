@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unseen.losses.pairs import DISTANCE_EPSILON, SHORTEST, Pairs, inner_products
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import DISTANCE_EPSILON, SHORTEST, inner_products
 
 LARGEST = 1e12
 """Rows with a coordinate beyond this are divided by a constant to reach it: their squares still fit into float32."""

@@ -7,7 +7,8 @@ from unseen.core.checks import check_above
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.pair_terms import counts_of
-from unseen.losses.pairs import Pairs, entries, known_gradient
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import entries, known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 

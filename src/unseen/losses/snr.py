@@ -11,7 +11,8 @@ from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.hinges import over_all, with_slopes
-from unseen.losses.pairs import SHORTEST, Pairs, inner_products
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import SHORTEST, inner_products
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 LARGEST_LOG_RATIO = math.log(1e10)

@@ -7,7 +7,8 @@ from torch.nn.functional import cross_entropy
 from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.registry import loss
 from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs, inner_products, known_gradient, unit_vectors
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, known_gradient, unit_vectors
 from unseen.losses.tuples import Outcome
 
 SPREAD_EPSILON = 1e-5

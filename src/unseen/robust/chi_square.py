@@ -6,7 +6,7 @@ from torch import Tensor
 from unseen.core.checks import check_at_least
 from unseen.core.registry import uncertainty
 from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pairs import entries
+from unseen.losses.pieces import entries
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 ROUNDING = 1e-13

@@ -7,7 +7,7 @@ from unseen.core.checks import check_above, check_count
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import uncertainty
 from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pairs import number, shares_of
+from unseen.losses.pieces import number, shares_of
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 

@@ -2,7 +2,7 @@
 
 from unseen.core.registry import uncertainty
 from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pairs import entries
+from unseen.losses.pieces import entries
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pairs import known_gradient, weighed_sum
+from unseen.losses.pieces import known_gradient, weighed_sum
 
 
 class WorstCase(NamedTuple):
