@@ -1,8 +1,18 @@
 """Evaluation: exact ranks, retrieval and clustering scores, nearest neighbours."""
 
+from unseen.evaluation.calibration import Calibration as Calibration
+from unseen.evaluation.calibration import calibrate as calibrate
+from unseen.evaluation.clustering import AMI as AMI
 from unseen.evaluation.clustering import F1 as F1
 from unseen.evaluation.clustering import NMI as NMI
+from unseen.evaluation.comparison import Comparison as Comparison
+from unseen.evaluation.comparison import compare as compare
+from unseen.evaluation.curves import count_pairs as count_pairs
+from unseen.evaluation.curves import precision_recall as precision_recall
+from unseen.evaluation.curves import roc as roc
 from unseen.evaluation.evaluation import evaluate as evaluate
+from unseen.evaluation.frechet import frechet_distance as frechet_distance
+from unseen.evaluation.intervals import Bootstrap as Bootstrap
 from unseen.evaluation.kmeans import KMeans as KMeans
 from unseen.evaluation.neighbours import Neighbours as Neighbours
 from unseen.evaluation.neighbours import nearest_neighbours as nearest_neighbours
@@ -16,3 +26,4 @@ from unseen.evaluation.retrieval import Precision as Precision
 from unseen.evaluation.retrieval import Recall as Recall
 from unseen.evaluation.retrieval import RPrecision as RPrecision
 from unseen.evaluation.scores import Scores as Scores
+from unseen.evaluation.spectra import class_spectra as class_spectra

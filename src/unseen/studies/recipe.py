@@ -172,7 +172,7 @@ def _check_values(made: Record) -> None:
     for key in ("autocast", "choose_by", "batch_norm"):
         if not isinstance(made[key], hints[key]):
             raise ConfigError(f"run: {key} must be of type {hints[key].__name__}", got=made[key])
-    if made["choose_by"] != "last" and list(read_names(made["choose_by"], ks=(1,))) != [made["choose_by"]]:
+    if made["choose_by"] != "last" and list(read_names(made["choose_by"], ks=(1,))[0]) != [made["choose_by"]]:
         raise ConfigError("run: choose_by must be one score with its k, or 'last'", got=made["choose_by"])
 
 

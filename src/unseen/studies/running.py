@@ -121,11 +121,14 @@ def load_run(folder: Path) -> tuple[Prepared, CatalogueItems, Embedder]:
 
 def test_side(catalogue: Catalogue, split: Split) -> Record:
     """What `evaluate` needs beside the embeddings of `split.test`: labels, and which rows ask and answer."""
-    return {
-        "labels": catalogue.labels[split.test],
+    labels = catalogue.labels[split.test]
+    side = {
+        "labels": labels,
         "queries": np.searchsorted(split.test, split.queries),
         "gallery": np.searchsorted(split.test, split.gallery),
     }
+    groups = [] if catalogue.class_groups is None else [catalogue.class_groups[label] for label in labels]
+    return side | ({"super_labels": groups} if len(set(groups)) > 1 else {})
 
 
 def _device() -> torch.device:
@@ -207,7 +210,7 @@ def _validator(
 
     def validate(model: nn.Module) -> dict[str, float]:
         embeddings = embed(model, items, split.validation, workers=workers)
-        return dict(evaluate(embeddings, labels, scores=scores))
+        return dict(evaluate(embeddings, labels, scores=scores, bootstrap=None))
 
     return validate
 
