@@ -53,6 +53,7 @@ RANKING_REFERENCES = {
     "map@1000": lambda hits, k: precision_sum(hits, 1000) / (sum(hits) + 1),
     "map@1000_printed": lambda hits, k: sum(hits[:1000]) / 1000,
     "ndcg": normalised_gain,
+    "mrr": lambda hits, k: 1 / (hits.index(True) + 1) if any(hits) else 0.0,
     "ap": lambda hits, k: over(precision_sum(hits, len(hits)), sum(hits)),
 }
 

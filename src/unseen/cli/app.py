@@ -18,6 +18,9 @@ app.command("demo", help="Run the study that ships with the package and write it
 app.command("train", help="Train one model and score it on unseen classes.")(training.train)
 app.command("evaluate", help="Score embeddings, or a trained run, on unseen classes.")(measuring.evaluate)
 app.command("compare", help="Compare two runs, or two files of embeddings, on the same test set.")(measuring.compare)
+app.command("failures", help="Show where a run, or embeddings, fail: queries, classes, near duplicates.")(
+    measuring.failures
+)
 app.command("calibrate", help="Find the similarity that tells the same item from another.")(measuring.calibrate)
 app.command("embed", help="Write embeddings of any data by a trained run.")(measuring.embed)
 app.command("study", help="Run a grid of data x split x method x seed; an interrupted one continues.")(studying.study)

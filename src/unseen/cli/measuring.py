@@ -1,8 +1,9 @@
 """`unseen evaluate` and `unseen embed`: what trained runs and other people's embeddings are worth."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -75,7 +76,7 @@ def calibrate(
     from unseen.core.console import table
     from unseen.evaluation import calibrate as calibrate_threshold
 
-    embeddings, side = _target(Path(target), labels)
+    embeddings, side, _, _ = _target(Path(target), labels)
     found = calibrate_threshold(embeddings, side["labels"], false_positive_rate=rate)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2))
@@ -95,6 +96,67 @@ def calibrate(
     Console(highlight=False).print(table("calibration", ["what", "value", "95% interval"], rows))
 
 
+def failures(
+    target: Target,
+    labels: LabelFile = None,
+    count: Annotated[int, typer.Option(help="Entries of each list.")] = 10,
+    duplicates: Annotated[
+        float, typer.Option(help="Similarity from which on two items count as near duplicates.")
+    ] = 0.98,
+    memory: Memory = 500,
+    as_json: options.Json = False,
+) -> None:
+    """Print where a model fails: the worst queries, confused classes, near duplicates of different classes."""
+    from unseen.core.console import table
+    from unseen.evaluation import failures as find_failures
+
+    embeddings, side, names, items = _target(Path(target), labels)
+    side.pop("super_labels", None)
+    found = find_failures(embeddings, count=count, duplicate_similarity=duplicates, memory=memory, **side)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+        return
+
+    def named(label: Any) -> str:
+        return str(label if names is None else names[int(label)])
+
+    def item(row: Any) -> str:
+        return str(int(row) if items is None else items[int(row)])
+
+    console = Console(highlight=False)
+    worst, confused, near, weakest = found.worst, found.confused, found.near_duplicates, found.weakest
+    rows = [
+        [item(query), named(label), f"{rank:,.0f}", item(wrong), named(other), f"{similarity:.3f}"]
+        for query, label, rank, wrong, other, similarity in zip(
+            worst.query, worst.label, worst.rank, worst.wrong, worst.wrong_label, worst.wrong_similarity, strict=True
+        )
+    ]
+    title = f"worst queries, of {found.failed_queries:,} that fail"
+    console.print(table(title, ["query", "class", "first right at", "nearest wrong", "class", "similarity"], rows))
+    rows = [
+        [named(label), named(other), f"{queries:,}", f"{share:.0%}"]
+        for label, other, queries, share in zip(
+            confused.label, confused.wrong_label, confused.queries, confused.share, strict=True
+        )
+    ]
+    console.print(
+        table(f"confused classes, of {found.confused_pairs:,} pairs", ["class", "taken for", "queries", "share"], rows)
+    )
+    rows = [
+        [item(first), named(label), item(second), named(other), f"{similarity:.4f}"]
+        for first, label, second, other, similarity in zip(
+            near.first, near.first_label, near.second, near.second_label, near.similarity, strict=True
+        )
+    ]
+    title = f"near duplicates across classes, of {found.duplicate_pairs:,} pairs"
+    console.print(table(title, ["item", "class", "item", "class", "similarity"], rows))
+    rows = [
+        [named(label), f"{queries:,}", f"{recall:.4f}"]
+        for label, queries, recall in zip(weakest.label, weakest.queries, weakest.recall, strict=True)
+    ]
+    console.print(table("weakest classes", ["class", "queries", "recall@1"], rows))
+
+
 def _span(interval: tuple[float, float]) -> str:
     return f"{interval[0]:.5g} to {interval[1]:.5g}"
 
@@ -112,7 +174,7 @@ def _measured(
     from unseen.evaluation import evaluate as evaluate_embeddings
 
     bootstrap = Bootstrap(draws=draws) if draws else None
-    embeddings, side = _target(Path(target), labels)
+    embeddings, side, _, _ = _target(Path(target), labels)
     return evaluate_embeddings(
         embeddings, scores=scores, without=without, ks=_numbers(ks), bootstrap=bootstrap, memory=memory, **side
     )
@@ -127,8 +189,17 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _target(path: Path, labels: Path | None = None) -> tuple[Any, dict[str, Any]]:
-    """Embeddings, and what else `evaluate` takes, of a run's test side or of a file."""
+class _Target(NamedTuple):
+    """Embeddings, what else `evaluate` takes, and the names of classes and items for people to read."""
+
+    embeddings: Any
+    side: dict[str, Any]
+    class_names: Sequence[str] | None = None
+    items: Sequence[str] | None = None
+
+
+def _target(path: Path, labels: Path | None = None) -> _Target:
+    """A run's test side, or the content of a file."""
     if labels is not None and path.suffix != ".npy":
         from unseen.core.errors import ConfigError
 
@@ -138,18 +209,22 @@ def _target(path: Path, labels: Path | None = None) -> tuple[Any, dict[str, Any]
         from unseen.studies import load_run, test_side
 
         prepared, items, model = load_run(path)
-        return embed_items(model, items, prepared.split.test), test_side(prepared.catalogue, prepared.split)
+        catalogue, test = prepared.catalogue, prepared.split.test
+        embeddings = embed_items(model, items, test)
+        names = [catalogue.ids[index] for index in test]
+        return _Target(embeddings, test_side(catalogue, prepared.split), catalogue.class_names, names)
     if path.suffix == ".npy":
         from unseen.evaluation.files import read_labels, read_mapped
 
-        return read_mapped(path), {"labels": read_labels(path, labels)}
+        return _Target(read_mapped(path), {"labels": read_labels(path, labels)})
     from unseen.data import load_catalogue
 
     catalogue = load_catalogue({"name": "features", "path": str(path), "small_classes": "keep"})
     side: dict[str, Any] = {"labels": catalogue.labels}
     if catalogue.class_groups is not None and len(set(catalogue.class_groups)) > 1:
         side["super_labels"] = [catalogue.class_groups[label] for label in catalogue.labels]
-    return catalogue.source.features, side  # type: ignore[attr-defined]
+    features = catalogue.source.features  # type: ignore[attr-defined]
+    return _Target(features, side, catalogue.class_names, catalogue.ids)
 
 
 def embed(

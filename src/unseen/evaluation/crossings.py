@@ -24,6 +24,8 @@ Values = NDArray[np.float64]
 # More pairs of one tile than this are decided faster by multiplying the whole tile again.
 _MANY_PAIRS = 2**15
 _PAIRS_AT_ONCE = 2048
+_ROWS_AT_ONCE = 256
+_FEW_ROWS = 8
 
 
 class Pairs(NamedTuple):
@@ -104,8 +106,10 @@ class _Search:
         """Exclude the items of each query's class; queries of one class stand together, so do its items."""
         bounds = [0, *(np.flatnonzero(np.diff(self.asked[rows])) + 1).tolist(), rows.stop - rows.start]
         for start, stop in pairwise(bounds):
-            first = max(int(self.firsts[rows.start + start]) - columns.start, 0)
-            similarity[start:stop, first : max(int(self.ends[rows.start + start]) - columns.start, first)] = EXCLUDED
+            first = max(int(self.firsts[rows.start + start]), columns.start)
+            end = min(int(self.ends[rows.start + start]), columns.stop)
+            if first < end:
+                similarity[start:stop, first - columns.start : end - columns.start] = EXCLUDED
 
     def bring_near(self, similarity: Tensor, rows: slice, columns: slice) -> Tensor:
         """Bring the nearest items of some queries up to date; gives the highest similarity of each."""
@@ -116,11 +120,16 @@ class _Search:
         least = (known.to(torch.float64) - 2 * self.margin).clamp_(min=-2.0).to(torch.float32)
         least = torch.nextafter(least, torch.tensor(-3.0))
         chosen = torch.nonzero(highest >= least).flatten()
-        is_candidate = similarity[chosen] >= least[chosen, None]
+        if _FEW_ROWS * len(chosen) > len(highest):
+            # Copying most of a tile takes longer than looking at the rest as well.
+            chosen = torch.arange(len(highest))
+            is_candidate = similarity >= least[:, None]
+        else:
+            is_candidate = similarity[chosen] >= least[chosen, None]
         if int(torch.count_nonzero(is_candidate)) > _MANY_PAIRS:
             self._bring_near_exactly(chosen.numpy(), rows, columns)
             return highest
-        query, item = (each.numpy() for each in torch.nonzero(is_candidate, as_tuple=True))
+        query, item = _places(is_candidate)
         query, item = chosen.numpy()[query] + rows.start, item + columns.start
         exact, _ = exact_similarities(self.directions, self.comparison.queries[query], self.comparison.gallery[item])
         best = np.lexsort((item, -exact, query))
@@ -152,13 +161,17 @@ class _Search:
         is_near = similarity[chosen] >= least
         queries, gallery = self.comparison.queries[rows], self.comparison.gallery[columns]
         if int(torch.count_nonzero(is_near)) > _MANY_PAIRS:
-            cosines = _all_cosines(self.directions, queries, gallery)
-            query, item = np.nonzero((cosines >= self.threshold) & (similarity.numpy() > EXCLUDED))
-            first, second, cosine = queries[query], gallery[item], cosines[query, item]
+            for start in range(0, len(queries), _ROWS_AT_ONCE):
+                part = slice(start, start + _ROWS_AT_ONCE)
+                cosines = _all_cosines(self.directions, queries[part], gallery)
+                query, item = np.nonzero((cosines >= self.threshold) & (similarity[part].numpy() > EXCLUDED))
+                self._add(queries[part][query], gallery[item], cosines[query, item])
         else:
-            query, item = (each.numpy() for each in torch.nonzero(is_near, as_tuple=True))
+            query, item = _places(is_near)
             first, second = queries[chosen.numpy()[query]], gallery[item]
-            cosine = exact_similarities(self.directions, first, second)[1]
+            self._add(first, second, exact_similarities(self.directions, first, second)[1])
+
+    def _add(self, first: Whole, second: Whole, cosine: Values) -> None:
         # A pair whose two items both ask and answer would come twice.
         is_first = self.number[first] < self.number[second]
         kept = (cosine >= self.threshold) & (is_first | ~(self.is_both[first] & self.is_both[second]))
@@ -179,6 +192,15 @@ class _Search:
             first, second, cosine, code = first[kept], second[kept], cosine[kept], code[kept]
         best = np.lexsort((code, -cosine))
         self.near = Pairs(first[best], second[best], cosine[best])
+
+
+def _places(mask: Tensor) -> tuple[Whole, Whole]:
+    """Rows and columns where a mask, or a mask turned over, is true; read in the order in which it is stored."""
+    if not mask.is_contiguous():
+        columns, rows = _places(mask.T.contiguous())
+        return rows, columns
+    rows, columns = np.divmod(np.flatnonzero(mask.numpy()), mask.shape[1])
+    return rows, columns
 
 
 def exact_similarities(directions: Directions, queries: Whole, items: Whole) -> tuple[Values, Values]:

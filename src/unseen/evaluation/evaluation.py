@@ -249,7 +249,11 @@ def _from_spectrum(work: _Work, chosen: dict[str, Any]) -> Iterator[tuple[str, _
     groups = work.dealt[work.table.classes[work.points]]
     spectra = singular_values_without(directions, groups) if work.has_intervals else []
     for name, score in chosen.items():
-        yield name, work.found(score(values), score.definition, lambda group, score=score: float(score(spectra[group])))
+
+        def without(group: int, score: Any = score) -> float:
+            return float(score(spectra[group]))
+
+        yield name, work.found(score(values), score.definition, without)
 
 
 def _from_curves(work: _Work, chosen: dict[str, Any]) -> Iterator[tuple[str, _Found]]:

@@ -1,6 +1,7 @@
 """Embeddings and labels in npy files, which may be larger than the memory."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from unseen.core.errors import DataError
 
 
-def read_mapped(path: Path) -> NDArray[np.floating]:
+def read_mapped(path: Path) -> NDArray[Any]:
     """The array of an npy file, mapped: rows are read when they are needed.
 
     Raises: DataError for a file that is missing or holds no table of numbers
@@ -45,7 +46,7 @@ def read_labels(path: Path, labels: Path | None) -> NDArray[np.int64] | list[str
         raise DataError(f"{labels} cannot be read as a text: {problem}") from None
 
 
-def _loaded(path: Path) -> NDArray[np.generic]:
+def _loaded(path: Path) -> NDArray[Any]:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

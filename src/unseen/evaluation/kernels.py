@@ -14,7 +14,7 @@ _TOGETHER = 256
 _ROWS_TOGETHER = 64
 _COLUMNS_TOGETHER = 256
 # Bins between the lowest and the highest threshold of a row.
-_BINS = 4096
+_BINS = 1024
 
 
 @compiled
@@ -97,8 +97,12 @@ def count_rows_by_bins(
     for row in range(part[0], part[1]):
         most = max(most, starts[rows.first + row + 1] - starts[rows.first + row])
     passed = np.zeros(most + 2, dtype=np.int32)
-    exceeded = np.zeros(_BINS + 3, dtype=np.int16)
-    bins = np.zeros(tile.shape[1], dtype=np.int32)
+    # Neighbours often fall between the same thresholds; counted apart, none waits for the one before.
+    apart = np.zeros((4, most + 2), dtype=np.int32)
+    # Numbers without a sign: one with a sign is asked at each use whether it counts from the end.
+    exceeded = np.zeros(_BINS + 3, dtype=np.uint16)
+    bins = np.zeros(tile.shape[1], dtype=np.uint16)
+    unsure = np.uint16(most + 1)
     last = np.float32(_BINS + 2)
     nothing, one = np.float32(0), np.float32(1)
     decided = 0
@@ -112,7 +116,7 @@ def count_rows_by_bins(
         for place in range(entries.shape[0]):
             position = np.float32(np.float32(np.float32(entries[place] - base) * scale) + one)
             position = position if position > nothing else nothing
-            bins[place] = np.int32(position if position < last else last)
+            bins[place] = np.uint16(position if position < last else last)
         filled = 0
         for slot in range(first, end):
             lower = min(int(np.float32(np.float32(lows[slot] - base) * scale) + one), _BINS + 2)
@@ -120,16 +124,25 @@ def count_rows_by_bins(
             for place in range(filled, lower):
                 exceeded[place] = slot - first
             for place in range(max(filled, lower), upper + 1):
-                exceeded[place] = -1
+                exceeded[place] = unsure
             filled = max(filled, upper + 1)
         for place in range(filled, _BINS + 3):
             exceeded[place] = end - first
-        for place in range(entries.shape[0]):
-            # Place -1, the last, counts those that are looked at.
-            passed[exceeded[bins[place]]] += 1
+        # The last place counts those that are looked at.
+        whole = entries.shape[0] - entries.shape[0] % 4
+        for place in range(0, whole, 4):
+            apart[0, exceeded[bins[place]]] += 1
+            apart[1, exceeded[bins[place + 1]]] += 1
+            apart[2, exceeded[bins[place + 2]]] += 1
+            apart[3, exceeded[bins[place + 3]]] += 1
+        for place in range(whole, entries.shape[0]):
+            apart[0, exceeded[bins[place]]] += 1
+        for slot in range(most + 2):
+            passed[slot] = apart[0, slot] + apart[1, slot] + apart[2, slot] + apart[3, slot]
+        apart[:] = 0
         if passed[most + 1] > 0:
             for place in range(entries.shape[0]):
-                if exceeded[bins[place]] >= 0:
+                if exceeded[bins[place]] != unsure:
                     continue
                 value = entries[place]
                 slot = first
@@ -160,7 +173,6 @@ def count_rows_by_bins(
         for slot in range(end - 1, first - 1, -1):
             higher += passed[slot - first + 1]
             above[slot] += higher
-        passed[:] = 0
         if decided > limit:
             break
     return decided

@@ -29,9 +29,13 @@ _FEW_THRESHOLDS = 32
 _UNSURE_SHARE = 1 / 8
 
 
-def count_by_screening(positives: Positives, *, memory: float, side: int = SIDE, few: int = _FEW_THRESHOLDS) -> Counts:
+def count_by_screening(
+    positives: Positives, *, memory: float, side: int | None = None, few: int = _FEW_THRESHOLDS
+) -> Counts:
     """Items above and at each positive; float32 products, and exact ones where those cannot tell."""
     comparison = positives.comparison
+    # Of few tiles many lie on the diagonal, where each product is done twice: smaller ones waste less.
+    side = side or (SIDE if len(comparison.queries) > 4 * SIDE else SIDE // 2)
     directions = comparison.directions
     margin = error_bound(directions.width, directions.inverse_norms)
     thresholds = with_margins(positives.starts, positives.similarities, margin)
