@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo check test bench format clean
+.PHONY: setup demo check test bench docs format clean
 
 setup: $(READY)
 
@@ -28,6 +28,13 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/head.py
+	$(BIN)/python bench/losses.py
+	$(BIN)/python bench/robust.py
+
+# The pages of losses, miners and uncertainty sets are written from their docstrings.
+docs: $(READY)
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/draw_robust_weights.py
 
 format: $(READY)
 	$(BIN)/ruff format .

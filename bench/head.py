@@ -8,22 +8,18 @@ distance-weighted mining at one triplet an anchor, batches of 56 classes x 2, fu
 """
 
 import argparse
-import datetime
-import os
-import platform
 import statistics
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from measuring import RESULTS, machine, prepare_theirs
 from pytorch_metric_learning.losses import MarginLoss
 from pytorch_metric_learning.miners import DistanceWeightedMiner
 from pytorch_metric_learning.samplers import MPerClassSampler
-from pytorch_metric_learning.utils import loss_and_miner_utils
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -244,17 +240,6 @@ def table(seconds, source):
     return "\n".join(lines) + "\n"
 
 
-def machine():
-    processor = platform.processor() or platform.machine()
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    processor = names[0].split(":", 1)[1].strip() if names else processor
-    return (
-        f"Measured {datetime.date.today().isoformat()} on {processor}, {torch.get_num_threads()} threads,"
-        f" torch {torch.__version__}, Python {platform.python_version()};"
-        f" load average {os.getloadavg()[0]:.1f} (about 1 to 2 is this bench alone, more is others' work)."
-    )
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--features", type=Path, help="npz with features and labels; random clusters without it")
@@ -264,18 +249,14 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(2)
     torch.manual_seed(0)  # pytorch-metric-learning draws from torch's own generator
-    # Its miner takes no such setting; by itself it draws as many triplets an anchor as its class has samples.
-    loss_and_miner_utils.get_random_triplet_indices = partial(
-        loss_and_miner_utils.get_random_triplet_indices, t_per_anchor=1
-    )
+    prepare_theirs()
     features, labels = stored_features(options.features) if options.features else clustered_features()
     source = options.features.name if options.features else "random clusters"
     text = table(measure(features, labels, options.rounds, options.iterations), source)
     print(text)
     if options.write:
-        target = Path(__file__).parent / "results" / "head.md"
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(text)
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "head.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,11 @@ HELD_WEIGHTS = {
 SILENT = {"lifted_structure:miner=semi_hard": "it has no margin, so a negative farther than the positive never pushes"}
 """Losses that have no gradient on the joined batch of tests/distributed, by definition, and why."""
 
-NEEDED = {"pair_loss": "binomial_pair", "uncertainty": "kl"}
-"""Components that a loss around another loss cannot do without (`robust`); each case may name others."""
+STATEFUL = {"cross_batch_memory": "training advances its queue; tests/losses/test_cross_batch_memory.py checks that"}
+"""Losses whose value depends on the batches before, and why: built in evaluation mode, which changes nothing."""
+
+NEEDED = {"pair_loss": "binomial_pair", "uncertainty": "kl", "loss": "contrastive"}
+"""Components that a loss around another loss cannot do without; each case may name others."""
 
 
 class Case(NamedTuple):
@@ -34,7 +37,8 @@ class Case(NamedTuple):
     def build(self, width, num_classes=NUM_CLASSES):
         needed = {key: name for key, name in NEEDED.items() if key in settings_of(registry.loss[self.name])}
         record = {"name": self.name, **needed, **dict(self.record)}
-        return build(registry.loss, record, {"num_classes": num_classes, "embedding_size": width})
+        made = build(registry.loss, record, {"num_classes": num_classes, "embedding_size": width})
+        return made.eval() if self.name in STATEFUL else made
 
     def __str__(self):
         return ":".join([self.name, *(f"{key}={value}" for key, value in self.record)])
@@ -92,8 +96,9 @@ def is_deterministic(loss):
 
 
 def takes(loss, argument):
-    """Whether the call of a loss has this argument."""
-    return argument in inspect.signature(loss.forward).parameters
+    """Whether the call of a loss has this argument, for anything but None."""
+    parameter = inspect.signature(loss.forward).parameters.get(argument)
+    return parameter is not None and parameter.annotation is not None
 
 
 def is_numeric(annotation):

@@ -18,6 +18,7 @@ RECORDS = [
 NEEDED = {
     "groups": {"test": ["Greek"]},
     "classes": {"test": ["a", "b"]},
+    "cross_batch_memory": {"loss": "contrastive"},
     "robust": {"pair_loss": "margin_pair", "uncertainty": "kl"},
 }
 KNOWN = {"num_classes": 5, "embedding_size": 4}

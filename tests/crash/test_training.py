@@ -14,6 +14,7 @@ RECIPES = {
     "triplet, distance mining": {"loss": "triplet", "miner": "distance", "epochs": 12},
     "margin, learnt boundaries": {"loss": "margin:beta_mode=per_class", "miner": "distance", "epochs": 12},
     "proxy anchor, adamw, cosine": {"loss": "proxy_anchor", "optimizer": "adamw", "schedule": "cosine", "epochs": 12},
+    "cross-batch memory": {"loss": "cross_batch_memory:loss=(margin:miner=distance),size=32", "epochs": 12},
     "softmax, sgd, clipped": {"loss": "normalized_softmax", "optimizer": "sgd", "clip_gradients": 1.0, "epochs": 12},
 }
 

@@ -27,7 +27,7 @@ def joined_batch():
 def gradients_and_weights(case, inputs, labels, steps):
     """Gradients of the first step and weights after the last, of a linear backbone and of the loss's own parameters."""
     weight = torch.randn(INPUT, WIDTH, generator=torch_generator(1), dtype=torch.float64).requires_grad_()
-    loss = case.build(WIDTH).double()
+    loss = case.build(WIDTH).double().train()
     found = {}
     joined_labels = gather_with_gradient(labels)
     for step in range(steps):

@@ -1,4 +1,7 @@
-"""Every code block of the README and the docs runs, and every command in them is one that exists."""
+"""Every code block that people wrote runs, every command in them exists, and all links of all pages lead somewhere.
+
+The blocks of the pages that docs/generate.py writes run in test_pages.py.
+"""
 
 import re
 import shlex
@@ -10,12 +13,13 @@ import pytest
 import typer
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+WRITTEN = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted({*WRITTEN, *(ROOT / "docs").rglob("*.md")})
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language):
-    found = [(page, code) for page in PAGES for kind, code in BLOCK.findall(page.read_text()) if kind == language]
+    found = [(page, code) for page in WRITTEN for kind, code in BLOCK.findall(page.read_text()) if kind == language]
     return [pytest.param(code, id=f"{page.stem}-{number}") for number, (page, code) in enumerate(found)]
 
 
@@ -41,8 +45,13 @@ def test_a_command_in_a_block_is_one_that_exists(code):
             command.make_context(words[1], words[2:], resilient_parsing=False)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_to_files_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings_that_exist(page):
+    for target, heading in re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", page.read_text()):
+        if target.startswith("http"):
+            continue
+        path = page.parent / target if target else page
+        assert path.exists(), target
+        if heading:
+            known = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in known], heading

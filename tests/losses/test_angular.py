@@ -9,9 +9,7 @@ from test_n_pair import drawn_positives
 from test_n_pair import in_loops as n_pair_in_loops
 
 from unseen.core.errors import ConfigError
-from unseen.losses import Angular, NPair, PairMasks, Pairs
-from unseen.losses.angular import angular
-from unseen.losses.drawn import with_one_positive
+from unseen.losses import Angular, NPair
 
 
 def in_loops(rows, labels, positive_of, degrees):
@@ -72,9 +70,7 @@ def test_the_angular_part_does_not_see_lengths_and_the_raw_part_does():
     scaled = embeddings * torch.arange(1, len(labels) + 1, dtype=torch.float64).unsqueeze(1)
     parts = []
     for rows in (embeddings, scaled):
-        pairs = Pairs(rows, labels)
-        chosen = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), 7)
-        parts.append(angular(pairs, chosen, angle_degrees=45.0))
+        parts.append(Angular(angular_weight=1.0)(rows, labels, key=7) - NPair()(rows, labels, key=7))
     torch.testing.assert_close(*parts)
     assert not torch.isclose(Angular()(scaled, labels, key=7), Angular()(embeddings, labels, key=7))
 

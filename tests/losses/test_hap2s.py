@@ -7,7 +7,6 @@ import torch
 from loops import at_angles, distance, hinge, negatives, positives, small_batch
 
 from unseen.losses import HAP2S, Pairs
-from unseen.losses.hap2s import hardness_weights
 from unseen.miners import MultiSimilarity
 
 
@@ -77,8 +76,10 @@ def test_with_detached_weights_the_gradient_is_that_of_the_weighted_distances():
     leaf = embeddings.clone().requires_grad_()
     HAP2S(margin=3.0, detach_weights=True)(leaf, labels).backward()
     constant = Pairs(embeddings, labels)
-    pull = hardness_weights(constant.distance, constant.positive, 0.5)
-    push = hardness_weights(-constant.distance, constant.negative, 0.5)
+    # The lowest finite number rather than -inf: a row without any entry must not become NaN.
+    lowest = torch.finfo(torch.float64).min
+    pull = (constant.distance / 0.5).masked_fill(~constant.positive, lowest).softmax(1)
+    push = (-constant.distance / 0.5).masked_fill(~constant.negative, lowest).softmax(1)
     is_kept = constant.positive.any(1, keepdim=True)  # the margin of 3 keeps every hinge open
     again = embeddings.clone().requires_grad_()
     (Pairs(again, labels).distance * (pull - push) * is_kept).sum().div(is_kept.sum()).backward()

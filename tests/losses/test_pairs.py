@@ -1,6 +1,4 @@
-"""The shared pair object: safe unit vectors, masks, what miner and loss share, and the stable sums."""
-
-import math
+"""The shared pair object: masks, distances, what miner and loss share."""
 
 import pytest
 import torch
@@ -8,55 +6,7 @@ from loops import small_batch
 
 from unseen.core.errors import BatchError
 from unseen.losses import Pairs
-from unseen.losses.pairs import inner_products, log1p_sum_exp, log_sum_exp, masked_mean, pairs_of, unit_vectors
-
-
-@pytest.mark.parametrize("scale", [1e-11, 1.0, 1e30])
-def test_unit_vectors_of_any_scale_have_length_one_and_the_gradient_of_the_definition(scale):
-    vectors = (small_batch()[0] * scale).requires_grad_()
-    weights = small_batch(9)[0]
-    (unit_vectors(vectors) * weights).sum().backward()
-    torch.testing.assert_close(unit_vectors(vectors).norm(dim=1), torch.ones(10, dtype=torch.float64))
-    reference = small_batch()[0].requires_grad_()
-    (reference / reference.norm(dim=1, keepdim=True) * weights).sum().backward()
-    torch.testing.assert_close(vectors.grad * scale, reference.grad)
-
-
-def test_unit_vectors_survive_what_overflows_when_squared():
-    vectors = torch.full((1, 4), 3e38, requires_grad=True)
-    torch.testing.assert_close(unit_vectors(vectors), torch.full((1, 4), 0.5))
-    unit_vectors(vectors).sum().backward()
-    assert vectors.grad.isfinite().all()
-
-
-def test_vectors_without_a_direction_stay_zero_and_get_no_gradient():
-    vectors = torch.tensor([[0.0, 0.0], [1e-30, -1e-30], [3.0, 4.0]], requires_grad=True)
-    unit = unit_vectors(vectors)
-    torch.testing.assert_close(unit, torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.6, 0.8]]))
-    (unit * torch.tensor([1.0, 2.0])).sum().backward()
-    assert not vectors.grad[:2].any()
-    assert vectors.grad[2].any()
-
-
-def test_one_column_has_no_gradient_because_only_the_sign_remains():
-    vectors = torch.tensor([[0.3], [-7.0], [1e-3]], requires_grad=True)
-    unit_vectors(vectors).sum().backward()
-    assert not vectors.grad.any()
-
-
-def test_products_pass_gradcheck_with_themselves_and_with_others():
-    left = small_batch(1)[0].requires_grad_()
-    right = small_batch(2)[0].requires_grad_()
-    assert torch.autograd.gradcheck(lambda rows: inner_products(rows, rows), [left])
-    assert torch.autograd.gradcheck(inner_products, [left, right])
-    assert torch.autograd.gradcheck(unit_vectors, [left])
-
-
-def test_a_second_derivative_is_refused_not_wrong():
-    vectors = small_batch(1)[0].requires_grad_()
-    (gradient,) = torch.autograd.grad(unit_vectors(vectors).sin().sum(), vectors, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+from unseen.losses.pairs import pairs_of
 
 
 def test_masks_and_counts_leave_self_pairs_out():
@@ -113,36 +63,24 @@ def test_ready_pairs_come_alone():
         pairs_of(pairs, pairs.labels)
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-def test_stable_sums_equal_the_plain_ones_and_empty_masks_give_zero(dim):
-    values = torch.tensor(
-        [[1.0, -2.0, 3.0], [0.5, 0.0, -1.0], [4.0, 5.0, 6.0]], dtype=torch.float64, requires_grad=True
-    )
-    mask = torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 0]]).bool()
-    mask = mask if dim == 1 else mask.T
-    total = (values.exp() * mask).sum(dim)
-    torch.testing.assert_close(log1p_sum_exp(values, mask, dim), (1 + total).log())
-    expected = [math.log(x) if x else 0.0 for x in total.tolist()]
-    assert log_sum_exp(values, mask, dim).tolist() == pytest.approx(expected)
-    for function in (log1p_sum_exp, log_sum_exp):
-        (gradient,) = torch.autograd.grad(function(values, mask, dim).sum(), values)
-        assert gradient.isfinite().all()
-        assert not gradient[~mask].any()
+def test_cosines_without_unit_vectors_equal_those_with_them_in_value_and_gradient():
+    embeddings, labels = small_batch()
+    weights = torch.randn(10, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    for scale in (1e-8, 1.0, 1e8):
+        ordinary, plain = (embeddings.clone().mul(scale).requires_grad_() for _ in range(2))
+        similarity = Pairs(ordinary, labels).similarity
+        unit = plain / plain.norm(dim=1, keepdim=True)
+        torch.testing.assert_close(similarity, unit @ unit.T)
+        (similarity * weights).sum().backward()
+        (unit @ unit.T * weights).sum().backward()
+        torch.testing.assert_close(ordinary.grad * scale, plain.grad * scale)
 
 
-def test_stable_sums_neither_overflow_nor_vanish():
-    values = torch.tensor([[1e4, -1e4], [-1e4, -1e4]], requires_grad=True)
-    mask = torch.ones(2, 2, dtype=torch.bool)
-    for function, second in ((log1p_sum_exp, 0.0), (log_sum_exp, -1e4 + math.log(2))):
-        found = function(values, mask)
-        assert found.tolist() == pytest.approx([1e4, second])
-        (gradient,) = torch.autograd.grad(found.sum(), values)
-        assert gradient.isfinite().all()
-
-
-def test_the_mean_over_nothing_is_a_connected_zero():
-    values = torch.ones(2, 2, requires_grad=True)
-    mean = masked_mean(values, torch.zeros(2, 2, dtype=torch.bool))
-    mean.backward()
-    assert mean.item() == 0
-    assert not values.grad.any()
+def test_rows_of_very_different_lengths_in_one_batch_have_the_cosines_of_their_directions():
+    embeddings, labels = small_batch()
+    scales = torch.tensor([1e-30, 1e-11, 1e-9, 1e-3, 1.0, 1e3, 1e9, 1e12, 1e20, 1e30]).unsqueeze(1)
+    found = Pairs((embeddings * scales).float(), labels)
+    expected = Pairs(embeddings, labels).similarity.float()
+    expected[0], expected[:, 0] = 0, 0  # without a direction
+    torch.testing.assert_close(found.similarity, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(Pairs((embeddings * 1e9).float(), labels).similarity[1:, 1:], expected[1:, 1:])

@@ -135,7 +135,7 @@ def test_margins_below_all_differences_cost_nothing():
     ):
         found = quadruplet(pairs, chosen, margin=-3.0, second_margin=-3.0, key=1)
         assert found.value.item() == 0
-        assert found.active == 0
+        assert found.active.sum() == 0
 
 
 def test_the_second_term_ignores_the_distance_of_anchor_and_negative():

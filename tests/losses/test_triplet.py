@@ -84,3 +84,20 @@ def test_a_mined_loss_equals_the_loss_of_the_mined_triplets():
     embeddings, labels = small_batch(6)
     mined = Random()(embeddings, labels, key=3)
     assert torch.equal(Triplet(miner=Random())(embeddings, labels, key=3), Triplet()(embeddings, labels, mined))
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_listed_triplets_have_the_gradient_that_autograd_finds(settings):
+    embeddings, labels = small_batch(7, sizes=(5, 4, 6, 1))
+    embeddings[1] = 2 * embeddings[0]  # a distance of 0
+    found, expected = embeddings.clone().requires_grad_(), embeddings.clone().requires_grad_()
+    anchor, positive, negative = as_indices([(0, 1, 2), (0, 2, 1), *all_triplets(labels.tolist())[::3]])
+    loss = Triplet(**settings)
+    loss(found, labels, (anchor, positive, negative)).backward()
+    unit = torch.nn.functional.normalize(expected)
+    gap = (2 - 2 * unit @ unit.T).clamp(min=0)
+    distance = gap if loss.squared else (gap + 1e-8).sqrt()
+    terms = (distance[anchor, positive] - distance[anchor, negative] + loss.margin).relu()
+    count = len(terms) if loss.reduction == "all" else (terms > 0).sum()
+    (terms.sum() / count).backward()
+    torch.testing.assert_close(found.grad, expected.grad)

@@ -4,7 +4,7 @@ import torch
 
 from unseen.core.randomness import torch_generator
 from unseen.losses import Pairs
-from unseen.miners.draws import draw, uniform_numbers
+from unseen.miners.draws import draw, triplets_of, uniform_numbers
 
 
 def test_a_number_falls_into_the_column_that_holds_its_share():
@@ -27,8 +27,16 @@ def test_a_mask_draws_uniformly():
     assert counts.tolist() == [100, 0, 100, 100] or (counts - torch.tensor([100, 0, 100, 100])).abs().max() <= 1
 
 
-def test_an_empty_row_gives_a_column_that_exists():
-    assert draw(torch.zeros(2, 3), torch.zeros(2, 1, dtype=torch.float64)).max() <= 2
+def test_a_row_without_weight_gives_the_number_of_columns():
+    weights = torch.tensor([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    assert draw(weights, torch.tensor([[0.0, 0.99]] * 2, dtype=torch.float64)).tolist() == [[3, 3], [1, 1]]
+
+
+def test_triplets_leave_out_what_drew_nothing():
+    pairs = Pairs(torch.randn(3, 2, generator=torch_generator(0)), torch.arange(3))
+    positive, negative = torch.tensor([[1, 2], [3, 0], [0, 1]]), torch.tensor([[2, 1], [0, 0], [3, 0]])
+    found = triplets_of(pairs, positive, negative)
+    assert [part.tolist() for part in found] == [[0, 0, 1, 2], [1, 2, 0, 1], [2, 1, 0, 0]]
 
 
 def test_numbers_depend_on_the_key_and_on_nothing_else():

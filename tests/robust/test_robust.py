@@ -7,7 +7,9 @@ from loops import cosine, distance, hinge, negatives, positives, small_batch
 from unseen.core.config import build, record_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import loss as losses
+from unseen.core.registry import uncertainty as sets
 from unseen.losses import BinomialPair, Contrastive, ContrastivePair, MarginPair, Pairs
+from unseen.losses.tuples import PairMasks
 from unseen.miners import MultiSimilarity
 from unseen.robust import KL, ChiSquare, GroupedKL, Max, Mean, Robust, TopK, TopKBalanced
 
@@ -191,3 +193,18 @@ def test_losses_of_distance_by_anchor_and_sign_have_the_weights_of_hap2s():
         for group, sign in ((positives(names, i), 1), (negatives(names, i), -1)):
             d = torch.tensor([distance(rows[i], rows[k]) for k in group], dtype=torch.float64)
             torch.testing.assert_close(weights[i, group], (sign * d / sigma).softmax(0), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("name", sets.names())
+def test_masks_known_to_be_symmetric_give_what_masks_chosen_by_hand_give(name):
+    embeddings = torch.randn(12, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    pairs = Pairs(embeddings, torch.arange(12) // 3)
+    terms = MarginPair().terms(pairs)
+    by_hand = terms.chosen(PairMasks(pairs.positive.clone(), pairs.negative.clone()))
+    assert terms.is_symmetric
+    assert not by_hand.is_symmetric
+    assert terms.total() == by_hand.total() == 12 * 11 // 2
+    uncertainty = build(sets, name)
+    found, expected = (uncertainty.worst_case(each.without_zeros(), key=1) for each in (terms, by_hand))
+    torch.testing.assert_close(found.value, expected.value)
+    torch.testing.assert_close(found.weights, expected.weights)

@@ -21,6 +21,7 @@ RECIPES = {
     "proxy anchor": {"loss": "proxy_anchor", "optimizer": "adamw", "schedule": "cosine:warmup=3"},
     "contrastive, sgd, clipped": {"loss": "contrastive", "optimizer": "sgd", "clip_gradients": 0.5, "schedule": "step"},
     "last epoch": {"loss": "normalized_softmax", "choose_by": "last"},
+    "cross-batch memory": {"loss": "cross_batch_memory:loss=(triplet:miner=distance),size=32,start_step=3"},
     "bfloat16": {"loss": "multi_similarity", "autocast": True},
 }
 

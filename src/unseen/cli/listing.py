@@ -51,7 +51,7 @@ def list_(
 
 
 def _components(registry: Registry) -> list[Listed]:
-    entries = [registry.entry(name) for name in registry.names()]
+    entries = [registry.entry(name) for name in [*registry.names(), *registry.foreign_names()]]
     return [
         {
             "name": entry.name,

@@ -109,7 +109,8 @@ def complete(registry: Registry, value: str | Mapping[str, Any], supplied: Mappi
     full: Record = {"name": name}
     for key, parameter in parameters.items():
         if key in record:
-            full[key] = _checked(registry.kind, name, key, record[key], hints.get(key, Any))
+            stated = Any if parameter.annotation is parameter.empty else parameter.annotation
+            full[key] = _checked(registry.kind, name, key, record[key], hints.get(key, stated), supplied)
         elif supplied is not None and key in supplied:
             continue
         elif parameter.default is not parameter.empty:
@@ -179,9 +180,9 @@ def _parameters(component: Any) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(component).parameters)
 
 
-def _checked(kind: str, name: str, key: str, value: Any, annotation: Any) -> Any:
+def _checked(kind: str, name: str, key: str, value: Any, annotation: Any, supplied: Mapping[str, Any] | None) -> Any:
     if key in COMPONENT_ARGUMENTS:
-        return None if value is None else complete(COMPONENT_ARGUMENTS[key], value)
+        return None if value is None else complete(COMPONENT_ARGUMENTS[key], value, supplied)
     from pydantic import ConfigDict, TypeAdapter, ValidationError  # slow to import, needed only here
 
     try:

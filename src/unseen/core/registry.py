@@ -6,54 +6,38 @@ A component registers by a decorator with a literal name::
     class Margin(nn.Module): ...
 
 What a package offers is found by reading the syntax of its files, so that `unseen list losses` needs no torch;
-a component's module is imported only when it is asked for.
+a component's module is imported only when it is asked for. Losses and miners of pytorch-metric-learning have names
+that begin with `pml.`; they are there when the library is.
 """
 
-import ast
 import difflib
 import importlib
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from unseen.core.entries import Entry, read_entries
 from unseen.core.errors import ConfigError
+from unseen.core.foreign_entries import PREFIX, UNFIT, foreign_entries
 
 Component = TypeVar("Component", bound=Callable[..., Any])
 
-REQUIRED = "required"
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One setting of a component, as its signature states it."""
-
-    name: str
-    type: str
-    default: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What can be said of a component without importing it."""
-
-    name: str
-    summary: str
-    arguments: tuple[Argument, ...]
-    module: str
-    attribute: str
-
 
 class Registry:
-    """The named components of one kind, living in the files of one package or of a few."""
+    """The named components of one kind, living in the files of one package or of a few.
 
-    def __init__(self, kind: str, *packages: str, plural: str | None = None) -> None:
+    `foreign` is the module whose `adapted(kind, entry)` makes a component of ours from a class of another library.
+    """
+
+    def __init__(self, kind: str, *packages: str, plural: str | None = None, foreign: str | None = None) -> None:
         self.kind = kind
         self.plural = plural or f"{kind}s"
         self.packages = packages
+        self.foreign = foreign
         self._loaded: dict[str, Any] = {}
+        self._adapted: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Callable[[Component], Component]:
         """Register the decorated class or function; a name that is taken is refused."""
@@ -78,6 +62,11 @@ class Registry:
 
     def __getitem__(self, name: str) -> Any:
         """The component of that name; its module is imported if need be."""
+        if self.foreign is not None and name.startswith(PREFIX):
+            if name not in self._adapted:
+                adapted = importlib.import_module(self.foreign).adapted
+                self._adapted[name] = adapted(self.kind, self.entry(name))
+            return self._adapted[name]
         if name not in self._loaded:
             if name not in self._shipped:
                 raise self.unknown(name)
@@ -85,28 +74,35 @@ class Registry:
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._shipped or name in self._loaded
+        return name in self._shipped or name in self._loaded or name in self._foreign
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """All names of ours, sorted."""
         return sorted(self._shipped.keys() | self._loaded.keys())
+
+    def foreign_names(self) -> list[str]:
+        """All names of the other library, sorted; none where it is not installed."""
+        return sorted(self._foreign)
 
     def entry(self, name: str) -> Entry:
         """Name, summary and arguments of a component; those that ship are read without an import."""
         if name in self._shipped:
             return self._shipped[name]
+        if name in self._foreign:
+            return self._foreign[name]
         if name in self._loaded:
             component = self._loaded[name]
             source = importlib.import_module(component.__module__).__file__
-            found = _read_entries(Path(source), component.__module__, self.kind) if source else {}
+            found = read_entries(Path(source), component.__module__, self.kind) if source else {}
             summary = (component.__doc__ or "").strip().split("\n")[0]
             return found.get(name, Entry(name, summary, (), component.__module__, component.__qualname__))
         raise self.unknown(name)
 
     def name_of(self, component: Any) -> str:
         """The registered name of a component or of an instance of it."""
-        wanted = component if callable(component) and component in self._loaded.values() else type(component)
-        for name, known in self._loaded.items():
+        named = self._loaded | self._adapted
+        wanted = component if callable(component) and component in named.values() else type(component)
+        for name, known in named.items():
             if known is wanted:
                 return name
         raise ConfigError(
@@ -115,10 +111,27 @@ class Registry:
 
     def unknown(self, name: str) -> ConfigError:
         """The error for a name that nobody registered, with the nearest one that somebody did."""
+        if self.foreign is not None and name.startswith(PREFIX):
+            return self._unknown_foreign(name)
         return ConfigError(
             f"unknown {self.kind} '{name}'{nearest(name, self.names())}"
             f" ({len(self.names())} known: unseen list {self.plural.replace(' ', '-')})"
         )
+
+    def _unknown_foreign(self, name: str) -> ConfigError:
+        if not self._foreign:
+            return ConfigError(
+                f"{self.kind} '{name}' is one of pytorch-metric-learning, which is not installed",
+                use="pip install pytorch-metric-learning",
+            )
+        reason = UNFIT.get(name.removeprefix(PREFIX))
+        if reason is not None:
+            return ConfigError(f"{self.kind} '{name}' cannot be used in a run: {reason}")
+        return ConfigError(f"pytorch-metric-learning has no {self.kind} '{name}'{nearest(name, self.foreign_names())}")
+
+    @cached_property
+    def _foreign(self) -> dict[str, Entry]:
+        return {} if self.foreign is None else foreign_entries(self.plural)
 
     @cached_property
     def _shipped(self) -> dict[str, Entry]:
@@ -128,7 +141,7 @@ class Registry:
             folders = (spec.submodule_search_locations if spec else None) or []
             for path in sorted(path for folder in folders for path in Path(folder).glob("*.py")):
                 module = package if path.stem == "__init__" else f"{package}.{path.stem}"
-                for name, entry in _read_entries(path, module, self.kind).items():
+                for name, entry in read_entries(path, module, self.kind).items():
                     if name in entries:
                         raise ConfigError(
                             f"{self.kind} '{name}' is registered twice: by {entries[name].module} and by {module}"
@@ -147,51 +160,9 @@ def nearest(name: str, known: list[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _read_entries(path: Path, module: str, kind: str) -> dict[str, Entry]:
-    entries: dict[str, Entry] = {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            for decorator in node.decorator_list:
-                name = _registered_name(decorator, kind)
-                if name is not None:
-                    summary = (ast.get_docstring(node) or "").split("\n")[0]
-                    entries[name] = Entry(name, summary, _arguments(node), module, node.name)
-    return entries
-
-
-def _registered_name(decorator: ast.expr, kind: str) -> str | None:
-    match decorator:
-        case ast.Call(func=ast.Name(id=called), args=[ast.Constant(value=name)]) if called == kind:
-            return str(name)
-    return None
-
-
-def _arguments(node: ast.ClassDef | ast.FunctionDef) -> tuple[Argument, ...]:
-    if isinstance(node, ast.ClassDef):
-        init = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
-        if not init:
-            return ()
-        signature = init[0].args
-        ordinary = signature.args[1:]
-    else:
-        signature = node.args
-        ordinary = signature.args
-    missing: list[ast.expr | None] = [None] * (len(ordinary) - len(signature.defaults))
-    pairs = [*zip(ordinary, [*missing, *signature.defaults], strict=True)]
-    pairs += [*zip(signature.kwonlyargs, signature.kw_defaults, strict=True)]
-    return tuple(
-        Argument(
-            argument.arg,
-            ast.unparse(argument.annotation) if argument.annotation else "",
-            REQUIRED if default is None else ast.unparse(default),
-        )
-        for argument, default in pairs
-    )
-
-
-loss = Registry("loss", "unseen.losses", "unseen.robust", plural="losses")
+loss = Registry("loss", "unseen.losses", "unseen.robust", plural="losses", foreign="unseen.losses.foreign")
 uncertainty = Registry("uncertainty", "unseen.robust", plural="uncertainties")
-miner = Registry("miner", "unseen.miners")
+miner = Registry("miner", "unseen.miners", foreign="unseen.losses.foreign")
 sampler = Registry("sampler", "unseen.samplers")
 backbone = Registry("backbone", "unseen.models")
 data = Registry("data", "unseen.data", plural="data")

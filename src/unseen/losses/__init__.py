@@ -6,6 +6,7 @@ from unseen.losses.binomial_pair import BinomialPair
 from unseen.losses.circle import Circle
 from unseen.losses.contrastive import Contrastive
 from unseen.losses.contrastive_pair import ContrastivePair
+from unseen.losses.cross_batch_memory import CrossBatchMemory
 from unseen.losses.generalized_lifted import GeneralizedLifted
 from unseen.losses.hap2s import HAP2S
 from unseen.losses.histogram import Histogram
@@ -37,6 +38,7 @@ __all__ = [
     "Circle",
     "Contrastive",
     "ContrastivePair",
+    "CrossBatchMemory",
     "GeneralizedLifted",
     "Histogram",
     "LiftedStructure",

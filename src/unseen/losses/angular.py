@@ -2,31 +2,69 @@
 
 import math
 
-import torch
 from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.drawn import with_one_positive
-from unseen.losses.n_pair import n_pair
-from unseen.losses.pairs import Pairs, inner_products, log1p_sum_exp
-from unseen.losses.raw import Regularizer
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.drawn import counted_negatives, drawn_positives
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, known_gradient
+from unseen.losses.raw import Regularizer, cosines_of, length_penalty, limited, raw_products
+from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 
-def angular(pairs: Pairs, chosen: PairMasks, *, angle_degrees: float) -> Tensor:
-    """The angular part alone, averaged over anchors; formula with `Angular`. `chosen`: at most one positive a row."""
+def angular(
+    pairs: Pairs,
+    chosen: PairMasks,
+    column: Tensor,
+    *,
+    angle_degrees: float,
+    angular_weight: float,
+    nu: float,
+    regularizer: Regularizer,
+    exponent_limit: float | None,
+) -> Outcome:
+    """The raw and the angular part and the penalty; formula with `Angular`.
+
+    `column` holds each anchor's positive, n x 1; the number of columns stands for none.
+    """
+    rows = limited(pairs.embeddings)
+    products = raw_products(rows, pairs)
+    is_meant = (column.squeeze(1) < products.shape[1]) & chosen.negative.any(1)
+    column = column.clamp(max=products.shape[1] - 1)
+    excess = products.detach() - products.detach().gather(1, column)
+    is_free = None if exponent_limit is None else excess.abs() <= exponent_limit
+    if exponent_limit is not None:
+        excess.clamp_(-exponent_limit, exponent_limit)
+    raw, slope = counted_negatives(excess, chosen.negative, is_meant)
+    if is_free is not None:
+        slope *= is_free
+    slope.scatter_add_(1, column, slope.sum(1, keepdim=True).neg_())
+    value = known_gradient(products, raw, slope)
+    value = value + angular_weight * _angular_part(pairs, products, chosen, column, is_meant, angle_degrees)
+    if nu:
+        value = value + nu * length_penalty(rows, regularizer) * is_meant.any()
+    return Outcome(value, is_meant, is_meant)
+
+
+def _angular_part(
+    pairs: Pairs, products: Tensor, chosen: PairMasks, column: Tensor, is_meant: Tensor, angle_degrees: float
+) -> Tensor:
     steepness = math.tan(math.radians(angle_degrees)) ** 2
-    column = chosen.positive.to(torch.uint8).argmax(1)
-    if pairs.is_self:
-        both = pairs.similarity + pairs.similarity.index_select(0, column)
-    else:
-        both = inner_products(pairs.normalized + pairs.ref_normalized.index_select(0, column), pairs.ref_normalized)
-    own = pairs.similarity.gather(1, column.unsqueeze(1))
-    exponent = 4 * steepness * both - 2 * (1 + steepness) * own
-    is_complete = chosen.positive.any(1) & chosen.negative.any(1)
-    return (log1p_sum_exp(exponent, chosen.negative) * is_complete).sum() / is_complete.sum().clamp(min=1)
+    of_both, of_own, positive = 4 * steepness, -2 * (1 + steepness), column.squeeze(1)
+    if not pairs.is_self:
+        both = inner_products(pairs.normalized + pairs.ref_normalized.index_select(0, positive), pairs.ref_normalized)
+        exponent = of_both * both + of_own * pairs.similarity.gather(1, column)
+        return known_gradient(exponent, *counted_negatives(exponent.detach().clone(), chosen.negative, is_meant))
+    # One product serves both parts: the cosines are the products with the lengths divided out.
+    cosines = cosines_of(products)
+    known = cosines.detach()
+    exponent = known.index_select(0, positive).add_(known).mul_(of_both).add_(known.gather(1, column), alpha=of_own)
+    part, slope = counted_negatives(exponent, chosen.negative, is_meant)
+    to_own = slope.sum(1, keepdim=True).mul_(of_own)
+    slope *= of_both
+    return known_gradient(cosines, part, slope.index_add(0, positive, slope).scatter_add_(1, column, to_own))
 
 
 @loss("angular")
@@ -40,8 +78,9 @@ class Angular(OverPairs):
     e                    normalised embeddings
     p, N_a, A            as in ``NPair``, and the same for both parts
     alpha                ``angle_degrees``, the largest angle wanted at the negative, in degrees (0 to 89)
-    lambda               ``angular_weight`` of the angular part (>= 0)
-    nu, R                weight (>= 0) and kind (``regularizer``) of the penalty on lengths, as in ``NPair``
+    lambda               ``angular_weight``, the weight of the angular part (>= 0)
+    nu                   weight of the penalty on lengths (>= 0)
+    R                    ``regularizer``, the kind of that penalty, as in ``NPair``
     ``exponent_limit``   clamps the exponents of the N-pair part to both sides (> 0); None leaves them. The code
                          of Roth et al. takes 50: negatives beyond it give no gradient
     ===================  ======================================================================================
@@ -77,7 +116,14 @@ class Angular(OverPairs):
 
     def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
         """The value over the drawn tuples."""
-        masks = with_one_positive(pairs, chosen, key)
-        raw = n_pair(pairs, masks, nu=self.nu, regularizer=self.regularizer, exponent_limit=self.exponent_limit)
-        part = angular(pairs, masks, angle_degrees=self.angle_degrees)
-        return Outcome(raw.value + self.angular_weight * part, raw.used, raw.active)
+        chosen = as_masks(pairs, chosen)
+        return angular(
+            pairs,
+            chosen,
+            drawn_positives(pairs, chosen, key),
+            angle_degrees=self.angle_degrees,
+            angular_weight=self.angular_weight,
+            nu=self.nu,
+            regularizer=self.regularizer,
+            exponent_limit=self.exponent_limit,
+        )

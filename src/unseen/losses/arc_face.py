@@ -9,7 +9,8 @@ from torch.nn.functional import cross_entropy
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs, inner_products, unit_vectors
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, unit_vectors
 from unseen.losses.tuples import Outcome
 
 CLIP = 1e-7
@@ -48,7 +49,7 @@ class ArcFace(OverProxies):
     theta_ic            angle between embedding i and class vector c, over all training classes; its
                         cosine stays 1e-7 away from -1 and 1
     gamma               ``margin_radians`` (0 to pi); 0 gives ``NormalizedSoftmax`` at temperature 1/s
-    s                   ``scale`` (> 0)
+    s                   ``scale`` (> 0), which multiplies the cosines
     ``reference_clip``  as in the code of Roth et al., cosines below 1e-10 count as 1e-10, the own
                         class's too: an angle beyond 90 degrees is neither pushed nor pulled
     ``proxy_lr``        learning rate of the class vectors; None takes the optimiser's own. No weight decay

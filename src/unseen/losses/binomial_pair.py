@@ -2,25 +2,27 @@
 
 import math
 
+import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from unseen.core.checks import check_above, check_between
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
 from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
-
-LINEAR_FROM = 40.0
-"""Where log(1 + exp(x)) is x to the last bit of float64, and exp(x) is still far from overflow in float32."""
 
 
 def binomial_pair(pairs: Pairs, *, positive_sharpness: float, negative_sharpness: float, threshold: float) -> Tensor:
     """The deviance of every pair; formula and symbols are with `BinomialPair`."""
     sharpness = by_sign(pairs, -positive_sharpness, negative_sharpness)
-    scale = by_sign(pairs, 2 / positive_sharpness, 2 / negative_sharpness)
-    return softplus(sharpness * (pairs.similarity - threshold), threshold=LINEAR_FROM) * scale
+    exponent = torch.sub(pairs.similarity.detach(), threshold).mul_(sharpness)
+    # log(1 + exp(x)) from the larger of x and 0, of exponentials that cannot overflow; its slope is sigmoid(x)
+    deviance = exponent.abs().neg_().exp_().log1p_().add_(exponent.relu())
+    values = deviance.div_(sharpness.abs()).mul_(2)
+    slope = exponent.sigmoid_().mul_(sharpness.sign_()).mul_(2)
+    return known_gradient(pairs.similarity, values, slope)
 
 
 @loss("binomial_pair")
@@ -33,13 +35,14 @@ class BinomialPair(OverPairs):
     ========  ===============================================================================
     s_ij      cosine similarity of embeddings i and j
     P, N      chosen pairs of one class, of two classes: the miner's, or all
-    a_p, a_n  ``positive_sharpness`` and ``negative_sharpness`` (> 0)
+    a_p, a_n  ``positive_sharpness`` (> 0), that of the pull, and ``negative_sharpness`` (> 0), that of the push
     lambda    ``threshold``, the similarity that counts as neutral
     ========  ===============================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
     Empty:      zero connected to the graph if there is no pair
-    Reference:  Yi et al., Deep Metric Learning for Practical Person Re-Identification, ICPR 2014, arXiv:1407.4979
+    Reference:  Yi et al., Deep Metric Learning for Person Re-Identification, ICPR 2014; its preprint is Deep Metric
+                Learning for Practical Person Re-Identification, arXiv:1407.4979
     Differs:    one mean over all pairs, the form and the values that Qi et al. (arXiv:1912.11194) use
     """
 

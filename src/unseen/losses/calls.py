@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from unseen.core.checks import check_at_least, check_count
+from unseen.core.errors import BatchError
 from unseen.losses.classes import Start, check_classes, new_proxies
 from unseen.losses.pairs import Pairs, pairs_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, Usage, choose, usage_of
@@ -73,8 +74,20 @@ class OverProxies(nn.Module, ABC):
         shape = (num_classes, embedding_size) if per_class is None else (num_classes, per_class, embedding_size)
         self.proxies = new_proxies(*shape, start=start, seed=seed)
 
-    def forward(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Tensor:
-        """The loss of a batch; `key` is taken for the sake of one call shape, nothing is drawn."""
+    def forward(
+        self,
+        embeddings: Tensor | Pairs,
+        labels: Tensor | None = None,
+        indices_tuple: None = None,
+        *,
+        key: int | None = None,
+    ) -> Tensor:
+        """The loss of a batch.
+
+        No tuples and no key are needed; other libraries' trainers pass both to every loss, the first as None.
+        """
+        if indices_tuple is not None:
+            raise BatchError(f"{type(self).__name__} compares with proxies, not with tuples", use="no miner")
         pairs = pairs_of(embeddings, labels)
         check_classes(type(self).__name__, pairs, self.num_classes, self.embedding_size)
         outcome = self.outcome(pairs, self.proxies.to(pairs.embeddings.dtype))

@@ -6,7 +6,9 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs, distance_of, masked_mean
+from unseen.losses.pair_terms import counts_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import distance_of, entries, known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 
@@ -24,13 +26,21 @@ def contrastive(
         if squared:
             pull, push = pull.square() / 2, push.square() / 2
         return Outcome((pull.sum() + push.sum()) / mean_over, used, active)
-    pull = (pairs.distance - positive_margin).relu()
-    push = (negative_margin - pairs.distance).relu()
-    active = ((pull > 0) & chosen.positive).sum() + ((push > 0) & chosen.negative).sum()
-    if squared:
-        pull, push = pull.square() / 2, push.square() / 2
-    value = masked_mean(pull, chosen.positive) + masked_mean(push, chosen.negative)
-    return Outcome(value, chosen.positive.sum() + chosen.negative.sum(), active)
+    distance = pairs.distance.detach()
+    positives, negatives = (count.sum() for count in counts_of(pairs, chosen))
+    pull_weight = entries(chosen.positive, distance.dtype).div_(positives.clamp(min=1))
+    push_weight = entries(chosen.negative, distance.dtype).div_(negatives.clamp(min=1))
+    pull = torch.sub(distance, positive_margin).relu_()
+    push = torch.rsub(distance, negative_margin).relu_()
+    # What a hinge is worth, and its slope: itself and 1, or half its square and itself.
+    pull_slope, push_slope = (pull, push) if squared else (pull.sign(), push.sign())
+    slope = push_slope.mul(push_weight).neg_().addcmul_(pull_slope, pull_weight)
+    value = pull.mul_(pull_slope).mul_(pull_weight).sum() + push.mul_(push_slope).mul_(push_weight).sum()
+    return Outcome(
+        known_gradient(pairs.distance, value / 2 if squared else value, slope),
+        positives + negatives,
+        slope.count_nonzero(),
+    )
 
 
 @loss("contrastive")
@@ -42,7 +52,8 @@ class Contrastive(OverPairs):
     =============  ======================================================================
     d_ij           Euclidean distance of the normalised embeddings i and j
     P, N           chosen pairs of one class, of two classes: the miner's, or all pairs
-    m, gamma       ``positive_margin`` (>= 0) and ``negative_margin`` (> 0)
+    m, gamma       ``positive_margin`` (>= 0), the distance that positives may keep, and
+                   ``negative_margin`` (> 0), the distance that negatives should reach
     ``squared``    each term becomes half its square, as Hadsell et al. write it
     =============  ======================================================================
 

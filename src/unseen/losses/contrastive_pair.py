@@ -1,21 +1,24 @@
 """Contrastive loss pair by pair: distances of positives, and what negatives lack to a margin, in one mean."""
 
-import torch
 from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import PairTerms, mean_of, terms_of
+from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
 from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 
 def contrastive_pair(pairs: Pairs, *, positive_margin: float, negative_margin: float, squared: bool) -> Tensor:
     """The contrastive loss of every pair; formula and symbols are with `ContrastivePair`."""
-    distance = pairs.distance
-    hinge = torch.where(pairs.same, distance - positive_margin, negative_margin - distance).relu()
-    return hinge.square() / 2 if squared else hinge
+    distance, sign = pairs.distance.detach(), by_sign(pairs, 1, -1)
+    # d - m for positives, gamma - d for negatives
+    hinge = by_sign(pairs, -positive_margin, negative_margin).addcmul_(sign, distance).relu_()
+    if squared:
+        return known_gradient(pairs.distance, hinge.square().div_(2), sign.mul_(hinge))
+    return known_gradient(pairs.distance, hinge, sign.mul_(hinge.sign()))
 
 
 @loss("contrastive_pair")
@@ -27,7 +30,8 @@ class ContrastivePair(OverPairs):
     =============  ======================================================================
     d_ij           Euclidean distance of the normalised embeddings i and j
     P, N           chosen pairs of one class, of two classes: the miner's, or all pairs
-    m, gamma       ``positive_margin`` (>= 0) and ``negative_margin`` (> 0)
+    m, gamma       ``positive_margin`` (>= 0), the distance that positives may keep, and
+                   ``negative_margin`` (> 0), the distance that negatives should reach
     ``squared``    each term becomes half its square, as Hadsell et al. write it
     =============  ======================================================================
 

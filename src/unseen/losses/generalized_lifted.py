@@ -1,9 +1,13 @@
 """Generalized lifted structure: soft hardest positive against soft hardest negative, by raw distances."""
 
+import torch
+
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs, log_sum_exp
+from unseen.losses.pair_terms import anchors_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient, shares_of
 from unseen.losses.raw import Regularizer, length_penalty, limited, raw_distance
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
@@ -14,15 +18,17 @@ def generalized_lifted(
     """The hinges of the anchors, averaged, and the penalty; formula and symbols are with `GeneralizedLifted`."""
     rows = limited(pairs.embeddings)
     distance = raw_distance(rows, pairs)
-    pull = log_sum_exp(distance, chosen.positive)
-    push = log_sum_exp(margin - distance, chosen.negative)
-    is_complete = chosen.positive.any(1) & chosen.negative.any(1)
-    hinge = (pull + push).relu() * is_complete
-    value = hinge.sum() / is_complete.sum().clamp(min=1)
+    apart, anchors = distance.detach(), anchors_of(pairs, chosen)
+    pull, pull_shares = shares_of(apart.clone(), chosen.positive)
+    push, push_shares = shares_of(torch.rsub(apart, margin), chosen.negative)
+    hinge = pull.add_(push).relu_().mul_(anchors.is_complete.unsqueeze(1))
+    is_active = hinge.sign()  # 1 or 0
+    count = anchors.is_complete.sum().clamp(min=1)
+    slope = pull_shares.sub_(push_shares).mul_(is_active / count)
+    value = known_gradient(distance, hinge.sum() / count, slope)
     if nu:
-        value = value + nu * length_penalty(rows, regularizer) * is_complete.any()
-    count = (chosen.positive | chosen.negative).sum(1)
-    return Outcome(value, (count * is_complete).sum(), (count * (hinge.detach() > 0)).sum())
+        value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()
+    return Outcome(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
 
 
 @loss("generalized_lifted")
@@ -36,7 +42,7 @@ class GeneralizedLifted(OverPairs):
     d                Euclidean distance of the embeddings as they are, not normalised
     P_a, N_a         chosen pairs of anchor a, of one class and of two: the miner's, or all
     A                the anchors with both kinds of pair
-    gamma            ``margin`` (>= 0)
+    gamma            ``margin`` (>= 0), by which negatives should be farther than positives
     nu               weight of the penalty on lengths (>= 0)
     R                ``regularizer``: mean squared length of all embeddings of the batch ("squared_norm", the
                      paper of Roth et al.) or their mean length ("norm", its code)
@@ -46,7 +52,7 @@ class GeneralizedLifted(OverPairs):
     Empty:      an anchor without chosen positives or without chosen negatives adds nothing; zero connected to
                 the graph, without R, if none has both. An embedding with a coordinate beyond 1e12 counts as if
                 divided by the constant that brings it there, so that its square stays finite
-    Reference:  Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, arXiv:1703.07737
+    Reference:  Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, 2017, arXiv:1703.07737
     Differs:    a mean over anchors, not a sum; an anchor is not its own positive; R is added as Roth et al.
                 (arXiv:2002.08473) train it: ``nu=0`` is Hermans' loss. Distances are sqrt(d^2 + 1e-8)
     """

@@ -1,31 +1,32 @@
 """HAP2S: an anchor's softly farthest positive must be nearer than its softly nearest negative, by a margin."""
 
 import torch
-from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
+from unseen.losses.pair_terms import anchors_of
 from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient, shares_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
-
-
-def hardness_weights(distance: Tensor, mask: Tensor, sigma: float) -> Tensor:
-    """Softmax of distance / sigma over the mask of each row; uniform, and without meaning, where a mask is empty."""
-    # The lowest finite number rather than -inf: a row without any entry must not become NaN.
-    return (distance / sigma).masked_fill(~mask, torch.finfo(distance.dtype).min).softmax(1)
 
 
 def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detach_weights: bool) -> Outcome:
     """The hinge between the two point-to-set distances, averaged; formula and symbols are with `HAP2S`."""
-    hardness = pairs.distance.detach() if detach_weights else pairs.distance
-    far = (hardness_weights(hardness, chosen.positive, sigma) * pairs.distance).sum(1)
-    near = (hardness_weights(-hardness, chosen.negative, sigma) * pairs.distance).sum(1)
-    is_kept = chosen.positive.any(1) & chosen.negative.any(1)
-    hinge = (far - near + margin).relu() * is_kept
-    pairs_of_anchor = (chosen.positive | chosen.negative).sum(1)
-    used, active = (pairs_of_anchor * is_kept).sum(), (pairs_of_anchor * (hinge > 0)).sum()
-    return Outcome(hinge.sum() / is_kept.sum().clamp(min=1), used, active)
+    distance, anchors = pairs.distance.detach(), anchors_of(pairs, chosen)
+    _, far_weights = shares_of(distance / sigma, chosen.positive)
+    _, near_weights = shares_of(distance / -sigma, chosen.negative)
+    far = (far_weights * distance).sum(1, keepdim=True)
+    near = (near_weights * distance).sum(1, keepdim=True)
+    hinge = (far - near).add_(margin).relu_().mul_(anchors.is_complete.unsqueeze(1))
+    is_active = hinge.sign()  # 1 or 0
+    count = anchors.is_complete.sum().clamp(min=1)
+    if not detach_weights:  # a distance moves its weight too, by how far it is from the weighted mean
+        far_weights.mul_(distance.sub(far).div_(sigma).add_(1))
+        near_weights.mul_(torch.rsub(distance, near).div_(sigma).add_(1))
+    slope = far_weights.sub_(near_weights).mul_(is_active / count)
+    value = known_gradient(pairs.distance, hinge.sum() / count, slope)
+    return Outcome(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
 
 
 @loss("hap2s")
@@ -41,7 +42,7 @@ class HAP2S(OverPairs):
     d_ij                Euclidean distance of the normalised embeddings i and j
     P_i, N_i            chosen pairs of anchor i, of one class and of two: the miner's, or all
     A                   anchors with a pair of both kinds
-    m                   ``margin`` (>= 0)
+    m                   ``margin`` (>= 0), by which the negatives should be farther than the positives
     sigma               (> 0): towards 0 only the hardest pair weighs, with large sigma all weigh the same
     ``detach_weights``  the gradient takes w as constants: that of the anchor-grouped KL robust loss
                         with gamma = sigma, whose worst-case weights w are; the value stays

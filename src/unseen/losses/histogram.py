@@ -71,7 +71,7 @@ class Histogram(OverPairs):
     r"""How likely a random negative pair is at least as similar as a random positive pair.
 
     .. math:: \sum_{r=1}^R h^-_r \sum_{q \le r} h^+_q, \qquad
-              h^\pm_r = \operatorname{mean}_{(i,j)} \max\bigl(0, 1 - |s_{ij} - t_r| / \Delta\bigr)
+              h^\pm_r = \mathrm{mean}_{(i,j)} \max\bigl(0, 1 - |s_{ij} - t_r| / \Delta\bigr)
 
     =============  ==============================================================================
     s_ij           cosine similarity of embeddings i and j, clipped to -1 .. 1

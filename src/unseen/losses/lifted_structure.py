@@ -5,20 +5,23 @@ from typing import Literal
 from unseen.core.checks import check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs, log_sum_exp
+from unseen.losses.pair_terms import anchors_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient, shares_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 
 def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum", "mean"]) -> Outcome:
     """The hinges of the anchors, summed or averaged; formula and symbols are with `LiftedStructure`."""
-    pull = log_sum_exp(-pairs.similarity, chosen.positive)
-    push = log_sum_exp(pairs.similarity, chosen.negative)
-    is_complete = chosen.positive.any(1) & chosen.negative.any(1)
-    hinge = (pull + push).relu() * is_complete
-    count = 1 if reduction == "sum" else is_complete.sum().clamp(min=1)
-    chosen_count = (chosen.positive | chosen.negative).sum(1)
-    used, active = (chosen_count * is_complete).sum(), (chosen_count * (hinge.detach() > 0)).sum()
-    return Outcome(hinge.sum() / count, used, active)
+    similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
+    pull, pull_shares = shares_of(-similarity, chosen.positive)
+    push, push_shares = shares_of(similarity.clone(), chosen.negative)
+    hinge = pull.add_(push).relu_().mul_(anchors.is_complete.unsqueeze(1))
+    is_active = hinge.sign()  # 1 or 0
+    count = 1 if reduction == "sum" else anchors.is_complete.sum().clamp(min=1)
+    slope = push_shares.sub_(pull_shares).mul_(is_active / count)
+    value = known_gradient(pairs.similarity, hinge.sum() / count, slope)
+    return Outcome(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
 
 
 @loss("lifted_structure")
@@ -43,7 +46,8 @@ class LiftedStructure(OverPairs):
     Empty:      an anchor without chosen positives or without chosen negatives adds 0; zero connected to the
                 graph if none has both
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
-                arXiv:1912.11194, eq. 3; after Oh Song et al., CVPR 2016, arXiv:1511.06452
+                arXiv:1912.11194, eq. 3; after Oh Song et al., Deep Metric Learning via Lifted Structured Feature
+                Embedding, CVPR 2016, arXiv:1511.06452
     Differs:    an anchor is not its own positive. Oh Song et al. join the negatives of both ends of a positive
                 pair and use raw distances; the code of Qi et al. has a third form, over the whole batch
     """

@@ -10,7 +10,9 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.classes import check_classes
-from unseen.losses.pairs import Pairs, distance_of
+from unseen.losses.hinges import with_slopes
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import distance_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 Normalizer = Literal["active_pairs", "active_triplets", "none"]
@@ -31,17 +33,11 @@ def margin(
     """
     is_shared = boundary.ndim == 0
     if isinstance(chosen, Triplets):
-        columns = torch.cat((chosen.positive, chosen.negative))
-        distance = distance_of(pairs.similarity_at(chosen.anchor.repeat(2), columns)).view(2, -1)
-        beta = boundary if is_shared else boundary[chosen.anchor]
-        sign = distance.new_tensor([[1.0], [-1.0]])  # positives must stay below beta, negatives above
-        hinge = ((distance - beta) * sign + margin).relu()
-        is_active = hinge.detach() > 0
-        total = hinge.sum()
-        active = is_active.any(0).sum()
-        count = is_active.sum() if normalizer == "active_pairs" else active
+        value, is_active = _listed(pairs, chosen, boundary, margin, normalizer)
         used: Tensor | int = len(chosen.anchor)
-        regular = beta * used if is_shared else beta.sum()
+        active = is_active.any(0)
+        if nu:
+            value = value + nu * (boundary * used if is_shared else boundary[chosen.anchor].sum())
     else:
         # A positive pair stands in as many triplets as its anchor has negatives, and the other way round.
         positives, negatives = chosen.positive.sum(1), chosen.negative.sum(1)
@@ -55,9 +51,35 @@ def margin(
         active = (triplets - (positives - pulled) * (negatives - pushed)).sum()
         count = (pulled * negatives + pushed * positives).sum() if normalizer == "active_pairs" else active
         used = triplets.sum()
-        regular = beta * used if is_shared else (boundary * triplets).sum()
-    value = total if normalizer == "none" else total / count.clamp(min=1)
-    return Outcome(value + nu * regular if nu else value, used, active)
+        value = total if normalizer == "none" else total / count.clamp(min=1)
+        if nu:
+            value = value + nu * (boundary * used if is_shared else (boundary * triplets).sum())
+    return Outcome(value, used, active)
+
+
+def _listed(
+    pairs: Pairs, triplets: Triplets, boundary: Tensor, margin: float, normalizer: Normalizer
+) -> tuple[Tensor, Tensor]:
+    """The normalised sum of the brackets of listed triplets, and which of them (2 x triplets) are above 0."""
+    places = torch.stack((triplets.positive, triplets.negative)).add_(triplets.anchor * pairs.similarity.shape[1])
+    similarity = pairs.similarity.detach().take(places)
+    distance = distance_of(similarity)
+    beta = boundary if boundary.ndim == 0 else boundary[triplets.anchor]
+    hinge = distance - beta.detach()
+    hinge[1].neg_()  # positives must stay below beta, negatives above
+    is_active = hinge.add_(margin).relu_() > 0
+    total = hinge.sum()
+    counted = is_active if normalizer == "active_pairs" else is_active.any(0)
+    count = torch.ones_like(total) if normalizer == "none" else counted.sum().clamp_(min=1)
+    # Slopes of the distances, -1/d and 1/d, which end where rounding takes a similarity beyond 1.
+    slopes = (is_active & (similarity < 1)) / distance.mul_(count)
+    slopes[0].neg_()
+    value = with_slopes(total / count, pairs.similarity, places, slopes)
+    if beta.requires_grad:
+        # A term of value 0: beta lowers the brackets of positives and raises those of negatives.
+        pressure = is_active[1].to(beta.dtype) - is_active[0].to(beta.dtype)
+        value = value + ((beta - beta.detach()) * pressure).sum() / count
+    return value, is_active
 
 
 @loss("margin")
@@ -70,10 +92,11 @@ class Margin(OverPairs):
     ==============  ============================================================================================
     d               Euclidean distance of normalised embeddings
     T               the miner's triplets; without a miner all triplets of the batch
-    beta            the boundary; ``beta_mode`` keeps it constant, learns one ("global") or one for each class of
-                    the anchor ("per_class", needs ``num_classes``); ``beta`` is then where learning starts
+    beta            the boundary, or where learning it starts
+    ``beta_mode``   the boundary is "constant", or learnt: one ("global"), or one for each class of the anchor
+                    ("per_class", needs ``num_classes``)
     beta_lr         learning rate of a learnt boundary; None takes the optimiser's own. No weight decay
-    gamma           ``margin`` (>= 0)
+    gamma           ``margin`` (>= 0), which is kept on either side of the boundary
     A               ``normalizer``: brackets above 0 ("active_pairs"), triplets with at least one such bracket
                     ("active_triplets", the code of Roth et al.), or 1 ("none"); never below 1
     nu              weight of the boundary's own size (>= 0)

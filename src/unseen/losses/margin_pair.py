@@ -1,5 +1,6 @@
 """Margin of pairs: what the similarity of a pair lacks to the right side of a threshold, by a margin."""
 
+import torch
 from torch import Tensor
 
 from unseen.core.checks import check_at_least, check_between
@@ -7,12 +8,15 @@ from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
 from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 
 def margin_pair(pairs: Pairs, *, margin: float, threshold: float) -> Tensor:
     """The hinge of every pair; formula and symbols are with `MarginPair`."""
-    return (by_sign(pairs, 1, -1) * (threshold - pairs.similarity) + margin).relu()
+    sign = by_sign(pairs, -1, 1)
+    hinge = torch.sub(pairs.similarity.detach(), threshold).mul_(sign).add_(margin).relu_()
+    return known_gradient(pairs.similarity, hinge, sign.mul_(hinge.sign()))
 
 
 @loss("margin_pair")
@@ -25,7 +29,7 @@ class MarginPair(OverPairs):
     s_ij       cosine similarity of embeddings i and j
     y_ij       +1 for pairs of one class, -1 for pairs of two
     C          the chosen pairs: the miner's, or all
-    m          ``margin`` (>= 0)
+    m          ``margin`` (>= 0), which is kept on either side of the threshold
     lambda     ``threshold``, the similarity that counts as neutral
     =========  ============================================================================
 

@@ -2,10 +2,14 @@
 
 from typing import Literal
 
+import torch
+
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs, log1p_sum_exp
+from unseen.losses.pair_terms import anchors_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient, shares_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 
@@ -19,14 +23,14 @@ def multi_similarity(
     reduction: Literal["batch", "kept"],
 ) -> Outcome:
     """The softly counted violating pairs of each anchor, averaged; formula and symbols are with `MultiSimilarity`."""
-    relative = pairs.similarity - threshold
-    pull = log1p_sum_exp(-alpha * relative, chosen.positive) / alpha
-    push = log1p_sum_exp(beta * relative, chosen.negative) / beta
-    is_kept = chosen.positive.any(1) & chosen.negative.any(1)
-    kept = is_kept.sum()
-    count = len(pairs) if reduction == "batch" else kept.clamp(min=1)
-    used = ((chosen.positive | chosen.negative).sum(1) * is_kept).sum()
-    return Outcome(((pull + push) * is_kept).sum() / count, used, used)
+    similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
+    pull, pull_shares = shares_of(torch.rsub(similarity, threshold).mul_(alpha), chosen.positive, with_one=True)
+    push, push_shares = shares_of(torch.sub(similarity, threshold).mul_(beta), chosen.negative, with_one=True)
+    count = len(pairs) if reduction == "batch" else anchors.is_complete.sum().clamp(min=1)
+    weight = anchors.is_complete.unsqueeze(1).to(similarity.dtype) / count
+    value = (pull.div_(alpha).add_(push, alpha=1 / beta) * weight).sum()
+    slope = push_shares.sub_(pull_shares).mul_(weight)
+    return Outcome(known_gradient(pairs.similarity, value, slope), anchors.used, anchors.used)
 
 
 @loss("multi_similarity")
@@ -39,7 +43,8 @@ class MultiSimilarity(OverPairs):
     =============  ==========================================================================
     s_ik           cosine similarity of embeddings i and k
     P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
-    alpha, beta    sharpness of the pull and of the push (> 0)
+    alpha          sharpness of the pull (> 0)
+    beta           sharpness of the push (> 0)
     lambda         ``threshold``, the similarity that counts as neutral
     ``reduction``  n counts all anchors ("batch") or those with both kinds of pair ("kept")
     =============  ==========================================================================
@@ -47,8 +52,10 @@ class MultiSimilarity(OverPairs):
     Shape:      n embeddings -> scalar of their dtype (at least float32)
     Empty:      an anchor without chosen positives or without chosen negatives adds 0; zero connected to the
                 graph if none has both
-    Reference:  Wang et al., Multi-Similarity Loss with General Pair Weighting, CVPR 2019, arXiv:1904.06627
-    Differs:    the paper's pair mining is a miner here: ``miners.MultiSimilarity``; without it all pairs count
+    Reference:  Wang et al., Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, CVPR 2019,
+                arXiv:1904.06627
+    Differs:    the paper's pair mining is a miner here: ``miners.MultiSimilarity``; without it all pairs count. The
+                defaults are those of Roth et al. (arXiv:2002.08473)
     """
 
     def __init__(

@@ -6,7 +6,9 @@ from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
 from unseen.losses.drawn import with_one_positive
-from unseen.losses.pairs import Pairs, log1p_sum_exp
+from unseen.losses.pair_terms import anchors_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import known_gradient, shares_of
 from unseen.losses.raw import Regularizer, length_penalty, limited, raw_products
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
@@ -24,17 +26,24 @@ def n_pair(
 
     `chosen` has at most one positive a row. `exponent_limit` clamps the differences of products to both sides.
     """
-    rows = limited(pairs.embeddings / embedding_divisor)
+    rows = limited(pairs.embeddings if embedding_divisor == 1 else pairs.embeddings / embedding_divisor)
     products = raw_products(rows, pairs, embedding_divisor)
-    is_complete = chosen.positive.any(1) & chosen.negative.any(1)
-    own = products.gather(1, chosen.positive.to(torch.uint8).argmax(1, keepdim=True))
-    excess = products - own
+    anchors = anchors_of(pairs, chosen)
+    column = chosen.positive.to(torch.uint8).argmax(1, keepdim=True)
+    excess = products.detach() - products.detach().gather(1, column)
     if exponent_limit is not None:
-        excess = excess.clamp(-exponent_limit, exponent_limit)
-    used = is_complete.sum()
-    value = (log1p_sum_exp(excess, chosen.negative) * is_complete).sum() / used.clamp(min=1)
+        is_free = excess.abs() <= exponent_limit
+        excess.clamp_(-exponent_limit, exponent_limit)
+    log_total, slope = shares_of(excess, chosen.negative, with_one=True)
+    used = anchors.is_complete.sum()
+    weight = anchors.is_complete.unsqueeze(1).to(slope.dtype) / used.clamp(min=1)
+    slope *= weight
+    if exponent_limit is not None:
+        slope *= is_free
+    slope.scatter_add_(1, column, -slope.sum(1, keepdim=True))
+    value = known_gradient(products, (log_total * weight).sum(), slope)
     if nu:
-        value = value + nu * length_penalty(rows, regularizer) * is_complete.any()
+        value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()
     return Outcome(value, used, used)
 
 

@@ -6,7 +6,8 @@ from torch.nn.functional import cross_entropy
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
 from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs, inner_products, unit_vectors
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, unit_vectors
 from unseen.losses.tuples import Outcome
 
 
@@ -24,7 +25,7 @@ class NormalizedSoftmax(OverProxies):
 
     ===============  ===================================================================================
     c_ic             cosine of embedding i and class vector c, over all training classes
-    T                ``temperature`` (> 0)
+    T                ``temperature`` (> 0) by which the cosines are divided
     ``proxy_lr``     learning rate of the class vectors; None takes the optimiser's own. No weight decay
     ``seed``         the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn from it
     ===============  ===================================================================================

@@ -6,7 +6,8 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs, inner_products, log1p_sum_exp, unit_vectors
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, log1p_sum_exp, unit_vectors
 from unseen.losses.tuples import Outcome
 
 
@@ -32,7 +33,7 @@ class ProxyAnchor(OverProxies):
     c_ip             cosine of embedding i and proxy p
     P^+, C           the proxies whose class is in the batch; the number of all proxies
     alpha            sharpness (> 0)
-    delta            ``margin`` (>= 0)
+    delta            ``margin`` (>= 0): cosines should be above it for positives, below -delta for negatives
     ``proxy_lr``     learning rate of the proxies; None takes the optimiser's own. No weight decay
     ``seed``         the proxies start at N(0, 1)/8, drawn from it
     ===============  ================================================================================

@@ -6,7 +6,8 @@ from torch import Tensor
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
 from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs, inner_products, log_sum_exp, unit_vectors
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, log_sum_exp, unit_vectors
 from unseen.losses.tuples import Outcome
 
 

@@ -7,8 +7,9 @@ from unseen.core.checks import check_at_least
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs, distance_of
-from unseen.losses.triplet import over_all
+from unseen.losses.hinges import over_all, with_slopes
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import distance_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
 GRID = 2.0**40
@@ -26,19 +27,24 @@ def quadruplet(
     `key` governs the draw of the fourth samples; only triplets need one.
     """
     if isinstance(chosen, PairMasks):
-        total, active = over_all(pairs.distance, chosen, margin)
-        used = (chosen.positive.sum(1) * chosen.negative.sum(1)).sum()
+        total, used, active = over_all(pairs.distance, chosen, margin)
         second, second_used, second_active = _over_disjoint(pairs, chosen, second_margin)
         return Outcome(total / used.clamp(min=1) + second, used + second_used, active + second_active)
     fourth, has_fourth = fourth_samples(pairs, chosen, key_from_torch() if key is None else key)
-    rows = torch.cat((chosen.anchor, chosen.anchor, fourth))
-    columns = torch.cat((chosen.positive, chosen.negative, chosen.negative))
-    near, far, apart = distance_of(pairs.similarity_at(rows, columns)).view(3, -1)
-    first = (near - far + margin).relu()
-    second = (near - apart + second_margin).relu() * has_fourth
-    number, second_number = len(chosen.anchor), has_fourth.sum()
-    value = first.sum() / max(1, number) + second.sum() / second_number.clamp(min=1)
-    return Outcome(value, number + second_number, (first > 0).sum() + (second > 0).sum())
+    rows = torch.stack((chosen.anchor, chosen.anchor, fourth))
+    places = rows.mul_(pairs.similarity.shape[1]).add_(torch.stack((chosen.positive, chosen.negative, chosen.negative)))
+    similarity = pairs.similarity.detach().take(places)
+    distance = distance_of(similarity)
+    hinges = distance[0] - distance[1:]
+    hinges[0] += margin
+    hinges[1] += second_margin
+    is_used = torch.stack((torch.ones_like(has_fourth), has_fourth))
+    is_active = (hinges > 0) & is_used
+    shares = is_active / is_used.sum(1, keepdim=True, dtype=hinges.dtype).clamp_(min=1)
+    # A hinge pushes its farther pair and pulls its positive one by its share. Slopes of the distances are -1/d, and
+    # end where rounding takes a similarity beyond 1.
+    slopes = torch.cat((shares.sum(0, keepdim=True).neg_(), shares)).div_(distance).mul_(similarity < 1)
+    return Outcome(with_slopes((hinges * shares).sum(), pairs.similarity, places, slopes), is_used, is_active)
 
 
 def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, Tensor]:
@@ -123,8 +129,8 @@ class Quadruplet(OverPairs):
     Q               those triplets, each with one l of a third class, drawn uniformly by the key. Without a
                     miner, or with one that chooses pairs: all chosen positive pairs (i, j) with all chosen
                     negative pairs (l, k) of two other classes; nothing is drawn
-    gamma_1         ``margin`` (>= 0)
-    gamma_2         ``second_margin`` (>= 0)
+    gamma_1         ``margin`` (>= 0), by which the anchor's own negative should be farther
+    gamma_2         ``second_margin`` (>= 0), by which pairs of two other classes should be farther
     ==============  =========================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unseen.losses.pairs import DISTANCE_EPSILON, Pairs, inner_products
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import DISTANCE_EPSILON, SHORTEST, inner_products
 
 LARGEST = 1e12
 """Rows with a coordinate beyond this are divided by a constant to reach it: their squares still fit into float32."""
@@ -20,6 +21,8 @@ def limited(vectors: Tensor) -> Tensor:
     The constant takes no part in the gradient, so a row that long is still pulled back by a penalty on its length.
     """
     largest = vectors.detach().abs().amax(1, keepdim=True)
+    if largest.amax().item() <= LARGEST:
+        return vectors
     return vectors * (LARGEST / largest).clamp(max=1)
 
 
@@ -35,9 +38,36 @@ def raw_distance(rows: Tensor, pairs: Pairs) -> Tensor:
     return _Distances.apply(rows - centre, None if pairs.is_self else limited(pairs.ref_embeddings) - centre)
 
 
+def cosines_of(products: Tensor) -> Tensor:
+    """Cosines of rows from their inner products; rows shorter than 1e-12 have cosine 0 and no gradient."""
+    return _Cosines.apply(products)
+
+
 def length_penalty(rows: Tensor, kind: Regularizer) -> Tensor:
     """The mean squared length of the rows, or their mean length."""
     return rows.square().sum(1).mean() if kind == "squared_norm" else torch.linalg.vector_norm(rows, dim=1).mean()
+
+
+class _Cosines(torch.autograd.Function):
+    """p_ij / sqrt(p_ii p_jj): what changes a length changes the diagonal, so no row is needed for the gradient."""
+
+    @staticmethod
+    def forward(context: Any, products: Tensor) -> Tensor:
+        squared = products.diagonal()
+        inverse = squared.rsqrt().masked_fill_(squared < SHORTEST**2, 0)
+        cosines = products * inverse.outer(inverse)
+        context.save_for_backward(cosines, inverse)
+        return cosines
+
+    @staticmethod
+    @once_differentiable  # a second derivative would be wrong, so it is refused
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        cosines, inverse = context.saved_tensors
+        shared = gradient * cosines
+        along = shared.sum(1).add_(shared.sum(0)).mul_(inverse.square()).div_(2)
+        weights = torch.mul(gradient, inverse.outer(inverse), out=shared)
+        weights.diagonal().sub_(along)
+        return weights
 
 
 class _Distances(torch.autograd.Function):

@@ -1,61 +1,54 @@
 """Smooth AP: one minus the average precision of each query, with ranks counted by a sigmoid."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
+from unseen.losses.pair_terms import counts_of
 from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import entries, known_gradient
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 
-class _SmoothPrecision(torch.autograd.Function):
-    """The value, from n x m tables for one positive of every query at a time; it leaves its gradient behind.
-
-    Autograd would keep a table for each positive until the backward pass.
-    """
-
-    @staticmethod
-    def forward(context: Any, similarity: Tensor, positive: Tensor, negative: Tensor, temperature: float) -> Tensor:
-        counts = positive.sum(1)
-        weight = (counts * (counts > 0).sum()).clamp(min=1).to(similarity.dtype).reciprocal()
-        order = positive.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices
-        gradient = torch.zeros_like(similarity)
-        value = similarity.new_zeros(())
-        for slot in range(int(counts.max())):
-            column = order[:, slot : slot + 1]
-            # share[q, j]: how far j stands before the positive of this slot in the list of query q
-            share = ((similarity - similarity.gather(1, column)) / temperature).sigmoid_()
-            # 1 for the positive itself, less the 1/2 by which it stands before itself
-            rank = (share * positive).sum(1, keepdim=True) + 0.5
-            false = (share * negative).sum(1, keepdim=True)
-            total = rank + false
-            part = (weight * (counts > slot)).unsqueeze(1)
-            value += (part * false / total).sum()
-            # d(1 - rank / total): a positive ahead lowers it, a negative ahead raises it
-            slope = torch.where(positive, -false, rank * negative) * (part / (temperature * total.square()))
-            slope *= share.mul_(1 - share)
-            gradient += slope
-            gradient.scatter_add_(1, column, -slope.sum(1, keepdim=True))
-        context.save_for_backward(gradient)
-        return value
-
-    @staticmethod
-    @once_differentiable  # a second derivative would be wrong, so it is refused
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return context.saved_tensors[0] * gradient, None, None, None
+def places_of(mask: Tensor, counts: Tensor) -> Tensor:
+    """The columns of each row's entries, as many as the fullest row has; rows with fewer end in zeros."""
+    rows, columns = mask.nonzero().unbind(1)
+    slots = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts).index_select(0, rows)
+    places = columns.new_zeros(len(mask), int(counts.max()))
+    places[rows, slots] = columns
+    return places
 
 
 def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> Outcome:
     """One minus the smoothed average precision of the queries; formula and symbols are with `SmoothAP`."""
-    value = _SmoothPrecision.apply(pairs.similarity, chosen.positive, chosen.negative, temperature)
-    has_positive = chosen.positive.any(1)
-    used = ((chosen.positive | chosen.negative).sum(1) * has_positive).sum()
-    return Outcome(value, used, used)
+    similarity = pairs.similarity.detach()
+    positives, negatives = counts_of(pairs, chosen)
+    has_positive = positives > 0
+    weight = (positives * has_positive.sum()).clamp(min=1).to(similarity.dtype).reciprocal_()
+    is_positive, is_negative = (entries(mask, similarity.dtype) for mask in chosen)
+    places = places_of(chosen.positive, positives)
+    slope, value = torch.zeros_like(similarity), similarity.new_zeros(())
+    # n x m tables for one positive of every query at a time; autograd would keep a few for each of them.
+    for slot in range(places.shape[1]):
+        column = places[:, slot : slot + 1]
+        # share[q, j]: how far j stands before the positive of this slot in the list of query q
+        share = similarity.sub(similarity.gather(1, column)).div_(temperature).sigmoid_()
+        # 1 for the positive itself, less the 1/2 by which it stands before itself
+        rank = (share * is_positive).sum(1, keepdim=True).add_(0.5)
+        false = (share * is_negative).sum(1, keepdim=True)
+        total = rank + false
+        part = (weight * (positives > slot)).unsqueeze(1)
+        value += (part * false / total).sum()
+        part /= total.square_().mul_(temperature)
+        # d(1 - rank / total): a positive ahead lowers it, a negative ahead raises it
+        moved = is_negative.mul(part * rank).addcmul_(is_positive, part.mul_(false), value=-1)
+        moved *= share.addcmul_(share, share, value=-1)
+        slope += moved
+        slope.scatter_add_(1, column, moved.sum(1, keepdim=True).neg_())
+    used = ((positives + negatives) * has_positive).sum()
+    return Outcome(known_gradient(pairs.similarity, value, slope), used, used)
 
 
 @loss("smooth_ap")

@@ -1,19 +1,21 @@
 """SNR: positives must carry less noise about their anchor than negatives do, by a margin."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import SHORTEST, Pairs, inner_products, unit_vectors
-from unseen.losses.triplet import over_all
+from unseen.losses.hinges import over_all, with_slopes
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import SHORTEST, inner_products
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
 
-LARGEST_RATIO = 1e10
+LARGEST_LOG_RATIO = math.log(1e10)
 """Ratios of two spreads count as at most this, so that their squares and gradients stay finite in float32."""
 
 NO_SPREAD = -1e4
@@ -21,30 +23,60 @@ NO_SPREAD = -1e4
 
 
 class Signals(NamedTuple):
-    """Embeddings around the mean of their own coordinates: unit vectors, log of their lengths, whether they vary."""
+    """Embeddings around the mean of their own coordinates: unit vectors, log of their lengths, whether they vary.
+
+    `lean` is the sum of the coordinates of the whole embeddings at length 1; of rows that vary.
+    """
 
     direction: Tensor
     log_spread: Tensor
+    lean: Tensor
     is_varied: Tensor
 
 
 def signals_of(embeddings: Tensor) -> Signals:
     """The signals of raw embeddings; rows whose coordinates are all equal, up to rounding, do not vary."""
-    # Scaled first, so that neither the mean nor a square overflows.
-    largest = embeddings.detach().abs().amax(1, keepdim=True).clamp(min=SHORTEST)
-    scaled = embeddings / largest
-    centred = scaled - scaled.mean(1, keepdim=True)
-    reach = centred.detach().abs().amax(1, keepdim=True)
-    is_flat = (reach * largest < SHORTEST) | (reach < 8 * torch.finfo(reach.dtype).eps)
-    length = torch.linalg.vector_norm(centred, dim=1, keepdim=True).masked_fill(is_flat, 1)
-    log_spread = (length.log() + largest.log()).masked_fill(is_flat, NO_SPREAD)
-    direction = unit_vectors(centred, reach.masked_fill(is_flat, 0))
-    return Signals(direction, log_spread.squeeze(1), ~is_flat.squeeze(1))
+    return Signals(*_Signals.apply(embeddings))
+
+
+class _Signals(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        # Scaled first, so that neither the mean nor a square overflows.
+        largest = embeddings.abs().amax(1, keepdim=True).clamp_(min=SHORTEST)
+        direction, size = embeddings / largest, embeddings.shape[1]
+        mean = direction.mean(1, keepdim=True)
+        direction -= mean
+        reach = direction.abs().amax(1, keepdim=True)
+        is_flat = (reach * largest < SHORTEST) | (reach < 8 * torch.finfo(reach.dtype).eps)
+        length = torch.linalg.vector_norm(direction, dim=1, keepdim=True)
+        inverse = length.reciprocal().masked_fill_(is_flat, 0)
+        direction *= inverse
+        log_spread = (length.log() + largest.log()).masked_fill_(is_flat, NO_SPREAD)
+        # The mean is orthogonal to the rest of its row. The largest coordinate is 1, so only zero rows are clamped.
+        whole = torch.hypot(length, mean * size**0.5).clamp_(min=0.5)
+        lean = mean * size / whole
+        is_varied = ~is_flat.squeeze(1)
+        context.save_for_backward(direction, largest, mean, length, inverse, whole, lean)
+        context.mark_non_differentiable(is_varied)
+        return direction, log_spread.squeeze(1), lean.squeeze(1), is_varied
+
+    @staticmethod
+    @once_differentiable  # a second derivative would be wrong, so it is refused
+    def backward(context: Any, to_direction: Tensor, to_log_spread: Tensor, to_lean: Tensor, _: Any) -> Tensor:
+        direction, largest, mean, length, inverse, whole, lean = context.saved_tensors
+        # A row is f = length direction + mean. Its lean, 1.f / |f|, has the slope (1 - lean f / |f|) / |f|.
+        pressure, tilt = to_lean.unsqueeze(1) / whole, lean / whole
+        along = (to_direction * direction).sum(1, keepdim=True) - to_log_spread.unsqueeze(1)
+        gradient = to_direction * inverse
+        gradient.addcmul_(direction, along * inverse + pressure * tilt * length, value=-1)
+        gradient += pressure * (1 - tilt * mean) - gradient.mean(1, keepdim=True)
+        return gradient.div_(largest)
 
 
 def noise_to_signal(correlation: Tensor, log_anchor: Tensor, log_other: Tensor) -> Tensor:
     """Var(f_i - f_j) / Var(f_i) from the correlation of f_i and f_j and the logs of their spreads."""
-    ratio = (log_other - log_anchor).clamp(max=math.log(LARGEST_RATIO)).exp()
+    ratio = (log_other - log_anchor).clamp(max=LARGEST_LOG_RATIO).exp()
     return 1 + ratio * (ratio - 2 * correlation)
 
 
@@ -52,35 +84,42 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
     """The SNR value over chosen triplets, or over all that the chosen pairs form; formula with `SNR`."""
     signals = signals_of(pairs.embeddings)
     others = signals if pairs.is_self else signals_of(pairs.ref_embeddings)
+    correlation = inner_products(signals.direction, others.direction)
     if isinstance(chosen, Triplets):
-        rows, columns = chosen.anchor.repeat(2), torch.cat((chosen.positive, chosen.negative))
-        correlation = _correlation_at(signals, others, rows, columns)
-        noise = noise_to_signal(correlation, signals.log_spread[rows], others.log_spread[columns])
-        near, far = noise.view(2, -1)
-        is_used = signals.is_varied[chosen.anchor]
-        hinge = (near - far + margin).relu() * is_used
-        total, active, used = hinge.sum(), (hinge > 0).sum(), is_used.sum()
+        value, used, active = _listed(signals, others, correlation, chosen, margin)
         is_anchor = torch.zeros_like(signals.is_varied).index_fill_(0, chosen.anchor, True) & signals.is_varied
     else:
         is_anchor = chosen.positive.any(1) & chosen.negative.any(1) & signals.is_varied
         kept = PairMasks(*(mask & is_anchor.unsqueeze(1) for mask in chosen))
-        correlation = inner_products(signals.direction, others.direction)
         noise = noise_to_signal(correlation, signals.log_spread.unsqueeze(1), others.log_spread)
-        total, active = over_all(noise, kept, margin)
-        used = (kept.positive.sum(1) * kept.negative.sum(1)).sum()
-    value = total / active.clamp(min=1)
+        total, used, active = over_all(noise, kept, margin)
+        value = total / active.clamp(min=1)
     if regularization:
-        imbalance = (pairs.normalized.sum(1).abs() * is_anchor).sum() / is_anchor.sum().clamp(min=1)
-        value = value + regularization * imbalance
+        share = is_anchor * (regularization / is_anchor.sum(dtype=signals.lean.dtype).clamp_(min=1))
+        value = value + (signals.lean.abs() * share).sum()
     return Outcome(value, used, active)
 
 
-def _correlation_at(signals: Signals, others: Signals, rows: Tensor, columns: Tensor) -> Tensor:
-    # A triplet for each anchor needs only 2 n of the n x m products; a list of many would need them all, and again.
-    if len(rows) <= 2 * len(signals.direction):
-        return (signals.direction.index_select(0, rows) * others.direction.index_select(0, columns)).sum(1)
-    every = inner_products(signals.direction, others.direction)
-    return every.flatten().index_select(0, rows * every.shape[1] + columns)
+def _listed(
+    signals: Signals, others: Signals, correlation: Tensor, triplets: Triplets, margin: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean of the hinges above 0 of listed triplets, which triplets have a signal, and which are above 0."""
+    columns = torch.stack((triplets.positive, triplets.negative))
+    places = columns + triplets.anchor * correlation.shape[1]
+    gap = others.log_spread.detach().take(columns) - signals.log_spread.detach().take(triplets.anchor)
+    ratio, part = gap.clamp(max=LARGEST_LOG_RATIO).exp_(), correlation.detach().take(places)
+    noise = ratio * (ratio - 2 * part)
+    hinge = (noise[0] - noise[1]).add_(margin)
+    is_used = signals.is_varied.take(triplets.anchor)
+    is_active = (hinge > 0) & is_used
+    share = is_active / is_active.sum(dtype=hinge.dtype).clamp_(min=1)
+    # Slopes of the noise: -2 ratio by the correlation, and 2 ratio (ratio - correlation) by the gap.
+    slopes = ratio * share * -2
+    slopes[1].neg_()
+    by_gap = slopes * (part - ratio) * (gap <= LARGEST_LOG_RATIO)
+    value = with_slopes((hinge.masked_fill_(~is_active, 0) * share).sum(), correlation, places, slopes)
+    value = with_slopes(value, others.log_spread, columns, by_gap)
+    return with_slopes(value, signals.log_spread, triplets.anchor, by_gap.sum(0).neg_()), is_used, is_active
 
 
 @loss("snr")
@@ -96,7 +135,7 @@ class SNR(OverPairs):
     T           the miner's triplets; without a miner all triplets of the batch
     A           the number of triplets above 0, at least 1
     B           the anchors that occur in T, each once
-    gamma       ``margin`` (> 0)
+    gamma       ``margin`` (> 0), by which a negative's ratio should be larger
     lambda      ``regularization`` (>= 0), the weight of coordinates that do not sum to 0
     ==========  ===========================================================================================
 

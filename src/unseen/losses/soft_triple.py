@@ -7,7 +7,8 @@ from torch.nn.functional import cross_entropy
 from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.registry import loss
 from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs, inner_products, unit_vectors
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import inner_products, known_gradient, unit_vectors
 from unseen.losses.tuples import Outcome
 
 SPREAD_EPSILON = 1e-5
@@ -19,9 +20,14 @@ def soft_triple(pairs: Pairs, centers: Tensor, *, scale: float, margin: float, g
     classes, per_class, _ = centers.shape
     unit = unit_vectors(centers.flatten(0, 1))
     cosine = inner_products(pairs.normalized, unit).view(-1, classes, per_class)  # n x C x K
-    similarity = ((cosine / gamma).softmax(2) * cosine).sum(2)  # n x C
-    is_own = torch.arange(classes, device=pairs.labels.device) == pairs.labels.unsqueeze(1)
-    value = cross_entropy(scale * (similarity - margin * is_own.to(similarity.dtype)), pairs.labels)
+    constant = cosine.detach()
+    weights = (constant / gamma).softmax(2)
+    similarity = (weights * constant).sum(2, keepdim=True)  # n x C x 1
+    # A cosine moves its weight too, by how far it is from the weighted mean.
+    slope = weights.mul_((constant - similarity).div_(gamma).add_(1))
+    logits = known_gradient(cosine, similarity, slope).squeeze(2) * scale
+    own_margin = logits.new_full((len(pairs), 1), -scale * margin)
+    value = cross_entropy(logits.scatter_add(1, pairs.labels.unsqueeze(1), own_margin), pairs.labels)
     if per_class > 1:
         value = value + tau * spread_of(unit.view_as(centers))
     return Outcome(value, len(pairs), len(pairs))
@@ -49,9 +55,9 @@ class SoftTriple(OverProxies):
     s_ic^k                 cosine of embedding i and centre k of class c, over all training classes
     w_c^k                  the centres at length 1; their squared distances get 1e-5 before the root
     C, K                   ``num_classes``; ``centers_per_class`` (>= 1; with 1 the second term is absent)
-    lambda                 ``scale`` (> 0)
-    delta                  ``margin`` (>= 0)
-    gamma                  from the nearest centre (towards 0) to the mean of them (large)
+    lambda                 ``scale`` (> 0), which multiplies the similarities
+    delta                  ``margin`` (>= 0), which is taken off the similarity to the own class
+    gamma                  softness (> 0): towards 0 the nearest centre counts, with large gamma the mean of them
     tau                    weight of the pull among centres (>= 0)
     ``proxy_lr``           learning rate of the centres; None takes the optimiser's own. No weight decay
     ``seed``               the centres start at U(-1, 1)/sqrt(embedding_size), drawn from it

@@ -3,21 +3,26 @@
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
 from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs, log_sum_exp
+from unseen.losses.pair_terms import counts_of
+from unseen.losses.pairs import Pairs
+from unseen.losses.pieces import entries, known_gradient, shares_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
 
 
 def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> Outcome:
     """Mean cross-entropy of the positives against all chosen pairs; formula and symbols are with `SupCon`."""
-    logits = pairs.similarity / temperature
-    everyone = chosen.positive | chosen.negative
-    positives = chosen.positive.sum(1)
-    # -1/|P| sum of log softmax is the log of the denominator minus the mean logit of the positives.
-    mean_logit = (logits * chosen.positive).sum(1) / positives.clamp(min=1)
+    similarity = pairs.similarity.detach()
+    positives, negatives = counts_of(pairs, chosen)
     has_positive = positives > 0
-    values = (log_sum_exp(logits, everyone) - mean_logit) * has_positive
-    used = (everyone.sum(1) * has_positive).sum()
-    return Outcome(values.sum() / has_positive.sum().clamp(min=1), used, used)
+    # -1/|P| sum of log softmax is the log of the denominator minus the mean logit of the positives.
+    own = entries(chosen.positive, similarity.dtype).div_(positives.clamp(min=1).unsqueeze(1))
+    mean_logit = (similarity * own).sum(1).div_(temperature)
+    log_total, shares = shares_of(similarity / temperature, chosen.positive | chosen.negative)
+    weight = has_positive.to(similarity.dtype) / has_positive.sum().clamp(min=1)
+    value = log_total.squeeze(1).sub_(mean_logit).mul_(weight).sum()
+    slope = shares.sub_(own).mul_((weight / temperature).unsqueeze(1))
+    used = ((positives + negatives) * has_positive).sum()
+    return Outcome(known_gradient(pairs.similarity, value, slope), used, used)
 
 
 @loss("sup_con")
@@ -30,7 +35,7 @@ class SupCon(OverPairs):
     =============  ==========================================================================
     s_ik           cosine similarity of embeddings i and k
     P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
-    tau            ``temperature`` (> 0)
+    tau            ``temperature`` (> 0) by which the similarities are divided
     n              anchors with a positive
     =============  ==========================================================================
 

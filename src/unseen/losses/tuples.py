@@ -1,14 +1,15 @@
 """Tuples: which pairs or triplets of a batch a loss is to use, in the shapes that pytorch-metric-learning uses too."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unseen.core.errors import BatchError
-from unseen.core.randomness import key_from_torch
+from unseen.core.randomness import key_from_torch, seeded
 from unseen.losses.pairs import Pairs
 
 
@@ -50,7 +51,10 @@ class Miner(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What a loss function computed: its value, the number of tuples or pairs in it and how many of them push."""
+    """What a loss function computed: its value, the number of tuples or pairs in it and how many of them push.
+
+    A number may be a mask, which stands for its sum.
+    """
 
     value: Tensor
     used: Tensor | int
@@ -61,7 +65,7 @@ class Outcome(NamedTuple):
 class Usage:
     """How much of its last batch a loss could use; read after `loss(...)` as `loss.usage.counts()`.
 
-    The fields may be tensors of one number: reading `counts()` is what waits for a device.
+    The fields may be tensors, which stand for their sums: reading `counts()` is what adds up and waits for a device.
     """
 
     anchors: int
@@ -72,22 +76,26 @@ class Usage:
 
     def counts(self) -> dict[str, int]:
         """All counts as plain numbers."""
-        return {name: int(value) for name, value in vars(self).items()}
+        return {name: int(_total(value)) for name, value in vars(self).items()}
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing in the batch could be used, so that the loss was a constant 0."""
-        return int(self.used) == 0
+        return int(_total(self.used)) == 0
+
+
+def _total(number: Tensor | int) -> Tensor | int:
+    return number.sum() if isinstance(number, Tensor) and number.ndim else number
 
 
 def usage_of(pairs: Pairs, outcome: Outcome) -> Usage:
     """The usage of a batch, for the loss to keep."""
     return Usage(
         len(pairs),
-        (pairs.positive_count == 0).sum(),
-        (pairs.negative_count == 0).sum(),
-        outcome.used,
-        outcome.active,
+        pairs.positive_count == 0,
+        pairs.negative_count == 0,
+        _total(outcome.used),
+        _total(outcome.active),
     )
 
 
@@ -107,8 +115,17 @@ def choose(
         masks = getattr(miner, "masks", None)
         if masks is not None:
             return masks(pairs.detached, key)
-        found = miner(pairs.detached, key=key)
+        found = mined(miner, pairs.detached, key)
     return found if isinstance(found, Triplets) else as_masks(pairs, found)
+
+
+def mined(miner: Miner | nn.Module, pairs: Pairs, key: int) -> Triplets | PairIndices:
+    """What a miner chooses; one of pytorch-metric-learning is a module that takes tensors and no key."""
+    if not isinstance(miner, nn.Module) or "key" in inspect.signature(miner.forward).parameters:
+        return miner(pairs, key=key)
+    reference = () if pairs.is_self else (pairs.ref_embeddings, pairs.ref_labels)
+    with seeded(key):  # it draws from torch's global generators
+        return _checked(pairs, miner(pairs.embeddings, pairs.labels, *reference))
 
 
 def as_masks(pairs: Pairs, chosen: Triplets | PairIndices | PairMasks) -> PairMasks:

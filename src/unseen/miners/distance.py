@@ -71,8 +71,9 @@ class DistanceWeighted:
         if self.upper_cutoff is not None:
             is_refused = is_refused | (pairs.similarity < 1 - self.upper_cutoff**2 / 2)
         logarithm = log_inverse_density(pairs.similarity, pairs.width, self.lower_cutoff)
-        logarithm.masked_fill_(is_refused, -torch.inf)
-        largest = logarithm.amax(1, keepdim=True)
-        is_bare = largest == -torch.inf
-        weights = logarithm.sub_(largest.masked_fill_(is_bare, 0)).exp_()
-        return weights.add_(pairs.negative & is_bare) if is_bare.any() else weights
+        largest = logarithm.masked_fill_(is_refused, -torch.inf).amax(1, keepdim=True)
+        # exp(-80) adds nothing to a total of at least 1, and smaller exponentials take several times as long.
+        weights = logarithm.sub_(largest).clamp_(min=-80).exp_().masked_fill_(is_refused, 0)
+        if largest.amin().item() > -torch.inf:
+            return weights
+        return torch.where(largest == -torch.inf, pairs.negative.to(weights.dtype), weights)

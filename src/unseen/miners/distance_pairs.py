@@ -22,7 +22,8 @@ class DistancePairs:
     ================  ==========================================================================================
     d                 Euclidean distance of the normalised embeddings
     P_i, N_i          others with the label of i; others with another label
-    q, c              as in ``miners.DistanceWeighted``; c is ``lower_cutoff``
+    q                 as in ``miners.DistanceWeighted``
+    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives weigh as if they were there
     ``upper_cutoff``  negatives farther than this are drawn only when the nearer ones are used up; None: no cut-off
     ================  ==========================================================================================
 
@@ -32,7 +33,8 @@ class DistancePairs:
     Empty:      beyond the upper cut-off all negatives are equally likely; an anchor with fewer negatives than
                 positives gives all of them; one without positives or without negatives gives no pair
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
-                arXiv:1912.11194; after Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017
+                arXiv:1912.11194; after Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017,
+                arXiv:1706.07567
     Differs:    no negative is drawn twice, so that pairs can be masks and the two kinds are equally many
     """
 

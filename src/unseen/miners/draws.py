@@ -19,11 +19,12 @@ def uniform_numbers(pairs: Pairs, key: int | None, *, draws: int, per_anchor: in
 def draw(weights: Tensor, numbers: Tensor) -> Tensor:
     """For each row and number a column, with probability proportional to its weight.
 
-    Weights are >= 0 (a mask will do); a column of weight 0 is never drawn from a row that has another. The column
-    is where the row's running total passes the number's share of the whole: no loop, and no random matrix.
+    Weights are >= 0 (a mask will do) and a column of weight 0 is never drawn: a row without weight gives the number of
+    columns, which none of them has. The column is where the row's running total passes the number's share of the
+    whole: no loop, and no random matrix.
     """
     running = weights.cumsum(1, dtype=torch.float64)
-    return torch.searchsorted(running, numbers * running[:, -1:], right=True).clamp_(max=weights.shape[1] - 1)
+    return torch.searchsorted(running, numbers * running[:, -1:], right=True)
 
 
 def gumbel_numbers(pairs: Pairs, key: int | None) -> Tensor:
@@ -47,9 +48,13 @@ def draw_distinct(log_weights: Tensor, counts: Tensor, gumbel: Tensor) -> Tensor
 
 
 def triplets_of(pairs: Pairs, positive: Tensor, negative: Tensor) -> Triplets:
-    """Triplets of the anchors with a positive and a negative, from columns drawn for all (anchors x per_anchor)."""
-    anchor = torch.arange(len(pairs), device=positive.device)
-    is_complete = torch.minimum(pairs.positive_count, pairs.negative_count) > 0
-    if not is_complete.all():
+    """Triplets of the anchors with a positive and a negative, from columns drawn for all (anchors x per_anchor).
+
+    As `draw` gives it, the number of columns stands for a positive or negative that an anchor does not have.
+    """
+    anchor = torch.arange(len(pairs), device=positive.device).unsqueeze(1).expand_as(positive)
+    highest, missing = torch.maximum(positive, negative), len(pairs.ref_labels)
+    if highest.amax().item() == missing:
+        is_complete = highest < missing
         anchor, positive, negative = anchor[is_complete], positive[is_complete], negative[is_complete]
-    return Triplets(anchor.repeat_interleave(positive.shape[1]), positive.flatten(), negative.flatten())
+    return Triplets(anchor.flatten(), positive.flatten(), negative.flatten())

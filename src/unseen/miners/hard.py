@@ -31,6 +31,9 @@ class Hard:
     def __call__(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Triplets:
         """The triplets of a batch, a function of embeddings and labels."""
         pairs = pairs_of(embeddings, labels).detached
-        positive = pairs.similarity.masked_fill(~pairs.positive, torch.inf).argmin(1, keepdim=True)
-        negative = pairs.similarity.masked_fill(pairs.same, -torch.inf).argmax(1, keepdim=True)
+        farthest, positive = torch.where(pairs.positive, pairs.similarity, torch.inf).min(1, keepdim=True)
+        nearest, negative = pairs.similarity.masked_fill(pairs.same, -torch.inf).max(1, keepdim=True)
+        missing = len(pairs.ref_labels)
+        positive.masked_fill_(farthest == torch.inf, missing)
+        negative.masked_fill_(nearest == -torch.inf, missing)
         return triplets_of(pairs, positive, negative)

@@ -23,7 +23,8 @@ class MultiSimilarity:
 
     Shape:      n embeddings -> indices of positive and of negative pairs
     Empty:      anchors without positives or negatives give no pair; nothing is drawn, so the key plays no part
-    Reference:  Wang et al., Multi-Similarity Loss with General Pair Weighting, CVPR 2019, arXiv:1904.06627
+    Reference:  Wang et al., Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, CVPR 2019,
+                arXiv:1904.06627
     Differs:    nothing
     """
 

@@ -23,7 +23,8 @@ class Random:
 
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
     Empty:      anchors without positives or negatives are left out
-    Reference:  Roth et al., Revisiting Training Strategies in Deep Metric Learning, ICML 2020, arXiv:2002.08473
+    Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
+                ICML 2020, arXiv:2002.08473
     Differs:    every anchor gives as many triplets; their code draws among all triplets of the batch
     """
 

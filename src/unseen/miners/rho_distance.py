@@ -35,8 +35,10 @@ class RhoDistance:
     ================  ==========================================================================================
     rho               ``p_switch``, the share of switched triplets (0 to 1); published runs use 0.4 or 0.35 for
                       CUB200-2011, 0.35 for CARS196 and 0.15 for SOP
-    q, c, P_a         as in ``miners.DistanceWeighted``, whose settings are taken as they are: ``lower_cutoff``,
-                      ``upper_cutoff`` and ``per_anchor``
+    q, P_a            as in ``miners.DistanceWeighted``, and so are the other settings
+    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives weigh as if they were there
+    ``upper_cutoff``  negatives farther than this are not drawn; None draws at any distance
+    per_anchor        triplets for each anchor (>= 1), drawn independently
     ================  ==========================================================================================
 
     A switched triplet has its anchor as positive, so that nothing is pulled, and a sample of the same class in the
@@ -44,7 +46,8 @@ class RhoDistance:
 
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
     Empty:      anchors without positives or negatives are left out, switched or not
-    Reference:  Roth et al., Revisiting Training Strategies in Deep Metric Learning, ICML 2020, arXiv:2002.08473
+    Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
+                ICML 2020, arXiv:2002.08473
     Differs:    ``upper_cutoff`` as in the original of distance weighting (their code: None); with a separate reference
                 set nothing is switched, as the anchor is not among its columns
     """

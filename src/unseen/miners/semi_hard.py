@@ -26,7 +26,8 @@ class SemiHard:
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
     Empty:      where no negative is semi-hard, any negative, uniformly; anchors without positives or negatives
                 are left out
-    Reference:  Schroff et al., FaceNet, CVPR 2015, arXiv:1503.03832
+    Reference:  Schroff et al., FaceNet: A Unified Embedding for Face Recognition and Clustering, CVPR 2015,
+                arXiv:1503.03832
     Differs:    un-squared distances and an upper bound, as the code of Roth et al. (arXiv:2002.08473)
     """
 
@@ -47,6 +48,6 @@ class SemiHard:
         return triplets_of(pairs, positive, torch.cat(negative, 1))
 
     def _weights(self, pairs: Pairs, positive: Tensor) -> Tensor:
-        near = pairs.distance.gather(1, positive)
+        near = pairs.distance.gather(1, positive.clamp(max=pairs.distance.shape[1] - 1))
         is_semi_hard = pairs.negative & (pairs.distance > near) & (pairs.distance < near + self.margin)
         return torch.where(is_semi_hard.any(1, keepdim=True), is_semi_hard, pairs.negative)

@@ -31,7 +31,8 @@ class SemiHardPairs:
     Empty:      an anchor without negatives in the band keeps its positives; one without positives, or without any
                 negative, gives no pair. With "all" nothing is drawn, so the key plays no part
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
-                arXiv:1912.11194; after Schroff et al., FaceNet, CVPR 2015, arXiv:1503.03832
+                arXiv:1912.11194; after Schroff et al., FaceNet: A Unified Embedding for Face Recognition and
+                Clustering, CVPR 2015, arXiv:1503.03832
     Differs:    nothing; ``negatives="as_many"`` balances the two kinds of pair
     """
 

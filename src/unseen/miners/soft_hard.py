@@ -27,7 +27,8 @@ class SoftHard:
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
     Empty:      where no positive (negative) violates the order, any positive (negative), uniformly; anchors without
                 positives or negatives are left out
-    Reference:  Roth et al., Revisiting Training Strategies in Deep Metric Learning, ICML 2020, arXiv:2002.08473
+    Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
+                ICML 2020, arXiv:2002.08473
     Differs:    minimum and maximum where their equations 21 and 22 print arg min and arg max, as their code does
     """
 
@@ -41,7 +42,7 @@ class SoftHard:
         pairs = pairs_of(embeddings, labels).detached
         numbers = uniform_numbers(pairs, key, draws=2, per_anchor=self.per_anchor)
         # Farther is less similar. Without positives (negatives) the bound refuses every pair of the other kind.
-        farthest = pairs.similarity.masked_fill(~pairs.positive, torch.inf).amin(1, keepdim=True)
+        farthest = torch.where(pairs.positive, pairs.similarity, torch.inf).amin(1, keepdim=True)
         nearest = pairs.similarity.masked_fill(pairs.same, -torch.inf).amax(1, keepdim=True)
         positive = _or_any(pairs.positive & (pairs.similarity < nearest), pairs.positive)
         negative = _or_any(pairs.negative & (pairs.similarity > farthest), pairs.negative)

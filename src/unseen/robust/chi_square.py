@@ -6,6 +6,7 @@ from torch import Tensor
 from unseen.core.checks import check_at_least
 from unseen.core.registry import uncertainty
 from unseen.losses.pair_terms import PairTerms
+from unseen.losses.pieces import entries
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 ROUNDING = 1e-13
@@ -14,14 +15,17 @@ ROUNDING = 1e-13
 
 def closed_form(values: Tensor, mask: Tensor, rho: float) -> tuple[Tensor, Tensor]:
     """The worst weights when none has to be cut at 0, and whether that is so; float64."""
-    count = mask.sum().clamp(min=1)
+    # 1/n for each pair, so that everything stays on the pairs by a product; those booleans would take longer.
+    count = mask.count_nonzero().clamp(min=1)
+    uniform = entries(mask, torch.float64).div_(count)
     # Measured from the largest loss, equal losses deviate by exactly 0.
-    gap = (values - values.masked_fill(~mask, -torch.inf).amax()).masked_fill(~mask, 0)
-    deviation = (gap - gap.sum() / count) * mask
-    length = deviation.square().sum().sqrt()  # sqrt(n Var)
+    deviation = (values.double() - values.masked_fill(~mask, -torch.inf).amax()).masked_fill_(~mask, 0)
+    deviation -= (deviation * uniform).sum()
+    # Entries outside the mask are now at or above 0: they are not the least, and weigh 0 in the sum.
+    length = (deviation.square().mul_(uniform).sum() * count).sqrt()  # sqrt(n Var)
+    is_valid = (2 * rho) ** 0.5 * -deviation.amin() <= length
     slope = (2 * rho) ** 0.5 / length.masked_fill(length == 0, torch.inf)
-    weights = (1 + slope * deviation) / count * mask
-    return weights, (2 * rho) ** 0.5 * -deviation.amin() <= length
+    return deviation.mul_(slope).add_(1).mul_(uniform), is_valid
 
 
 def exact(values: Tensor, rho: float) -> Tensor:
@@ -58,13 +62,19 @@ class ChiSquare:
                 = \bar l + \sqrt{2 \rho \mathrm{Var}(l) / n}
                 \quad\text{if}\quad \sqrt{2 \rho}\,(\bar l - \min l) \le \sqrt{n \mathrm{Var}(l)}
 
-    Primal:     weights within a chi-square ball about the uniform ones; ``rho`` (>= 0) is its size: 0 is the mean, and
-                from 2 rho = n^2/m - n on, with m hardest pairs, it is the maximum
+    ==========  ==============================================================================================
+    l_i, n      the losses of the unordered pairs, and their number
+    rho         size of the ball (>= 0): 0 is the mean, and from 2 rho = n^2/m - n on, with m hardest pairs, it
+                is the maximum
+    ==========  ==============================================================================================
+
+    Primal:     weights within a chi-square ball about the uniform ones
     Gradient:   weight (1 + sqrt(2 rho) (l_i - mean) / sqrt(n Var)) / n where the condition holds, else
                 [1 + (l_i - eta) / nu]_+ / n, with eta and nu found exactly from the sorted losses; detached
     Empty:      0 without pairs
-    Reference:  Qi et al., arXiv:1912.11194 (variance regularisation); Namkoong and Duchi, Variance-based
-                Regularization with Convex Objectives, NeurIPS 2017, arXiv:1610.02581
+    Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
+                arXiv:1912.11194 (variance regularisation); Namkoong and Duchi, Variance-based Regularization with
+                Convex Objectives, NeurIPS 2017, arXiv:1610.02581
     Differs:    the paper has the closed form only; the exact weights take its place where its condition fails
     """
 
@@ -74,8 +84,8 @@ class ChiSquare:
 
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """The worst weights of the ball, and the weighted loss."""
-        values, mask = terms.values.detach().double(), all_pairs(terms)
+        values, mask = terms.values.detach(), all_pairs(terms)
         weights, is_valid = closed_form(values, mask, self.rho)
         if not is_valid:  # a branch, since sorting all pairs costs more than everything else and is hardly ever due
-            weights = torch.zeros_like(values).masked_scatter(mask, exact(values[mask], self.rho))
+            weights = torch.zeros_like(weights).masked_scatter_(mask, exact(values[mask].double(), self.rho))
         return weighed(terms, weights.to(terms.values.dtype))

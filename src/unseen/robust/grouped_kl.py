@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from torch import Tensor
-
 from unseen.core.checks import check_above, check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import uncertainty
@@ -25,7 +23,8 @@ class GroupedKL:
     g                     the groups. ``grouping`` "anchor_and_sign": the positive and the negative pairs of each
                           anchor, a pair counting for both its ends; "sign": all positive and all negative pairs,
                           each unordered pair once, and the mean of the two; "all": one group, which is ``KL``
-    gamma_g               ``gamma_positive`` or ``gamma_negative`` (> 0); equal for "all"
+    gamma_g               price of leaving the uniform weights (> 0): ``gamma_positive`` in groups of positive pairs,
+                          ``gamma_negative`` in groups of negative ones; equal for "all"
     ``pseudo_pairs``      one more pair in each group, at the neutral similarity of the pair loss: its loss is a
                           constant that holds weight back from the others
     ``reduction``         over anchors: "sum", or "mean" which divides by the number of anchors, as the authors' code
@@ -34,7 +33,8 @@ class GroupedKL:
     Primal:     one simplex for each group, with a penalty
     Gradient:   weight softmax(l / gamma_g) within each group, detached; at the reduction's scale
     Empty:      a group without pairs adds 0, and by anchors also an anchor whose batch lacks one kind of pair
-    Reference:  Qi et al., arXiv:1912.11194 (DRO-KL-G)
+    Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
+                arXiv:1912.11194 (DRO-KL-G)
     Differs:    the value is F, the penalty included. With losses that are all above 0: gamma 1 has the gradient of
                 ``LiftedStructure`` with its hinge active; pseudo-pairs, gamma 1/alpha and 1/beta and "mean" have that
                 of ``MultiSimilarity`` without mining; losses d and -d have the weights of HAP2S
@@ -68,35 +68,31 @@ class GroupedKL:
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """Softmax weights within each group, and the objective."""
         values = terms.values.detach()
-        is_whole = self.grouping != "anchor_and_sign"
-        rows = values.view(1, -1) if is_whole else values
-        weights, objective = values.new_zeros(values.shape), values.new_zeros(())
-        for mask, gamma, pseudo, scale in self._groups(terms):
-            found, objectives = kl_rows(rows, mask.view_as(rows), gamma, pseudo)
-            weights += found.view_as(values) * scale
-            objective += objectives.sum() * scale
-        return weighed(terms, weights, (weights * values).sum() - objective)
-
-    def _groups(self, terms: PairTerms) -> list[tuple[Tensor, float, float | None, float]]:
-        """Mask, gamma, loss of the pseudo-pair and scale of each kind of pair."""
         if self.grouping == "all":
-            return [(all_pairs(terms), self.gamma_positive, None, 1.0)]
-        if self.grouping == "sign":
-            masks = (terms.once(terms.is_positive), terms.once(terms.is_negative))
-            scale = 0.5
+            weights, objective = kl_rows(values.view(1, -1), all_pairs(terms).view(1, -1), self.gamma_positive)
+            return weighed(terms, weights.view_as(values), objective.sum())
+        is_by_anchor = self.grouping == "anchor_and_sign"
+        masks, scale = (terms.is_positive, terms.is_negative), values.new_full((1, 1), 0.5)
+        if is_by_anchor:
+            scale = terms.anchors().unsqueeze(1).to(values.dtype)
+            if self.reduction == "mean":
+                scale = scale / len(values)
         else:
-            is_anchor = terms.anchors().unsqueeze(1)
-            masks = (terms.is_positive & is_anchor, terms.is_negative & is_anchor)
-            scale = 1.0 if self.reduction == "sum" else 1.0 / len(terms.values)
-        pseudo: tuple[float | None, float | None] = (None, None)
-        if self.pseudo_pairs:
-            if terms.neutral is None:
-                raise ConfigError(
-                    "GroupedKL: this pair loss has no neutral similarity for pseudo-pairs",
-                    use="margin_pair or binomial_pair",
-                )
-            pseudo = terms.neutral
-        return [
-            (masks[0], self.gamma_positive, pseudo[0], scale),
-            (masks[1], self.gamma_negative, pseudo[1], scale),
-        ]
+            masks, values = (terms.once(masks[0]).view(1, -1), terms.once(masks[1]).view(1, -1)), values.view(1, -1)
+        pseudo = self._pseudo_losses(terms)
+        weights, objective = kl_rows(values, masks[0], self.gamma_positive, pseudo[0])
+        others, other_objective = kl_rows(values, masks[1], self.gamma_negative, pseudo[1])
+        weights = weights.add_(others).mul_(scale).view_as(terms.values)
+        value = objective.add_(other_objective).mul_(scale.squeeze(1)).sum()
+        return weighed(terms, weights, value, is_directed=is_by_anchor)
+
+    def _pseudo_losses(self, terms: PairTerms) -> tuple[float | None, float | None]:
+        """The losses of the positive and the negative pseudo-pair, if there are any."""
+        if not self.pseudo_pairs:
+            return None, None
+        if terms.neutral is None:
+            raise ConfigError(
+                "GroupedKL: this pair loss has no neutral similarity for pseudo-pairs",
+                use="margin_pair or binomial_pair",
+            )
+        return terms.neutral

@@ -7,6 +7,7 @@ from unseen.core.checks import check_above, check_count
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import uncertainty
 from unseen.losses.pair_terms import PairTerms
+from unseen.losses.pieces import number, shares_of
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 
@@ -15,18 +16,12 @@ def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = N
 
     `pseudo` is the loss of one more pair in each row, whose weight is not returned: those of the row then sum to less.
     """
-    scaled = (values / gamma).masked_fill(~mask, -torch.inf)
-    peak, count = scaled.amax(1, keepdim=True), mask.sum(1, keepdim=True)
-    if pseudo is not None:
-        peak, count = peak.clamp(min=pseudo / gamma), count + 1
-    peak = peak.masked_fill(peak == -torch.inf, 0)
-    weights = (scaled - peak).exp()
-    total = weights.sum(1, keepdim=True)
-    if pseudo is not None:
-        total = total + (pseudo / gamma - peak).exp()
-    total = total.masked_fill(total == 0, 1)
-    objective = gamma * (peak + total.log() - count.clamp(min=1).to(values.dtype).log())
-    return weights / total, objective.squeeze(1) * mask.any(1)
+    logits = values / gamma if pseudo is None else torch.sub(values, pseudo).div_(gamma)
+    log_total, weights = shares_of(logits, mask, with_one=pseudo is not None)
+    count = number(mask).unsqueeze(1)
+    log_count = (count.clamp(min=1) if pseudo is None else count + 1).log().to(values.dtype)
+    objective = log_total.sub_(log_count).mul_(gamma).add_(pseudo or 0.0).mul_(count > 0)
+    return weights, objective.squeeze(1)
 
 
 def drawn(weights: Tensor, samples: int, key: int) -> Tensor:
@@ -55,7 +50,8 @@ class KL:
     Primal:     the whole simplex, with a penalty
     Gradient:   weight softmax(l / gamma), detached; with ``samples`` how often a pair is drawn / samples
     Empty:      0 without pairs
-    Reference:  Qi et al., arXiv:1912.11194 (DRO-KL)
+    Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
+                arXiv:1912.11194 (DRO-KL)
     Differs:    the value is F, the penalty included; the authors' code reports sum p l, with the same gradient, and
                 one of its three variants takes exp(l / gamma) - 1 for the weights. With ``samples`` the value is the
                 drawn mean
@@ -73,6 +69,6 @@ class KL:
         weights, objective = kl_rows(values.view(1, -1), all_pairs(terms).view(1, -1), self.gamma)
         weights = weights.view_as(values)
         if self.samples is None:
-            return weighed(terms, weights, (weights * values).sum() - objective.sum())
+            return weighed(terms, weights, objective.sum())
         key = key_from_torch() if key is None else key
         return weighed(terms, drawn(weights, self.samples, derive(key, "p-sampling")))

@@ -2,6 +2,7 @@
 
 from unseen.core.registry import uncertainty
 from unseen.losses.pair_terms import PairTerms
+from unseen.losses.pieces import entries
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 
@@ -11,13 +12,19 @@ class Mean:
 
     .. math:: F = \tfrac1n \sum_i l_i
 
+    ==========  ==============================================================================================
+    l_i, n      the losses of the unordered pairs, and their number
+    ==========  ==============================================================================================
+
     Primal:     the set holds the uniform weights only
     Gradient:   weight 1/n on each of the n pairs; as most pairs are negative, they govern it
     Empty:      0 without pairs
-    Reference:  Qi et al., arXiv:1912.11194
+    Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
+                arXiv:1912.11194
+    Differs:    nothing
     """
 
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """Equal weights and the mean."""
         mask = all_pairs(terms)
-        return weighed(terms, mask.to(terms.values.dtype) / mask.sum().clamp(min=1))
+        return weighed(terms, entries(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))

@@ -17,8 +17,10 @@ from unseen.robust.worst_case import Uncertainty
 def robust(terms: PairTerms, uncertainty: Uncertainty, *, remove_zero: bool, key: int | None) -> Outcome:
     """The worst case over the set, and how many unordered pairs there were and weigh; formula with `Robust`."""
     worst = uncertainty.worst_case(terms.without_zeros() if remove_zero else terms, key=key)
-    used = terms.once(terms.is_positive | terms.is_negative).sum()
-    return Outcome(worst.value, used, terms.once(worst.weights > 0).sum())
+    is_weighed = worst.weights.bool()
+    if worst.is_directed:
+        is_weighed = terms._replace(is_symmetric=False).once(is_weighed)
+    return Outcome(worst.value, terms.total(), is_weighed.count_nonzero())
 
 
 @loss("robust")

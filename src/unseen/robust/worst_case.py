@@ -6,17 +6,20 @@ import torch
 from torch import Tensor
 
 from unseen.losses.pair_terms import PairTerms
+from unseen.losses.pieces import known_gradient, weighed_sum
 
 
 class WorstCase(NamedTuple):
     """What an uncertainty set makes of the losses of pairs.
 
     `value` is the largest objective over the set; its gradient is that of the losses weighed by `weights`, which are
-    detached (Danskin: where the best weights move, the objective does not change to first order).
+    detached (Danskin: where the best weights move, the objective does not change to first order). `is_directed`: the
+    pairs (i, j) and (j, i) weigh each on their own; else a pair's weight stands in one of the two places.
     """
 
     value: Tensor
     weights: Tensor
+    is_directed: bool = False
 
 
 class Uncertainty(Protocol):
@@ -31,16 +34,23 @@ def all_pairs(terms: PairTerms) -> Tensor:
     return terms.once(terms.is_positive | terms.is_negative)
 
 
-def weighed(terms: PairTerms, weights: Tensor, penalty: Tensor | None = None) -> WorstCase:
-    """The weighted sum of the losses, less a penalty that is a constant for the gradient."""
-    value = (weights * terms.values).sum()
-    return WorstCase(value if penalty is None else value - penalty, weights)
+def weighed(terms: PairTerms, weights: Tensor, value: Tensor | None = None, *, is_directed: bool = False) -> WorstCase:
+    """The worst case with these weights; its value, if not the weighted sum of the losses, comes with them."""
+    if value is None:
+        return WorstCase(weighed_sum(terms.values, weights), weights, is_directed)
+    return WorstCase(known_gradient(terms.values, value, weights), weights, is_directed)
 
 
-def largest(terms: PairTerms, mask: Tensor, count: int) -> Tensor:
-    """Positions, in the flattened matrix, of the largest losses under a mask, largest first.
+def hardest(terms: PairTerms, mask: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Positions, in the flattened matrix, of the largest losses under a mask, largest first, and 1 for each.
 
-    Where the mask has fewer than `count` entries, the positions at the end point outside it.
+    Where the mask has fewer than `count` entries, the positions at the end point outside it and have a 0.
     """
     values = terms.values.detach().masked_fill(~mask, -torch.inf).flatten()
-    return values.topk(min(count, len(values))).indices
+    found = values.topk(min(count, len(values)))
+    return found.indices, (found.values > -torch.inf).to(values.dtype)
+
+
+def placed(terms: PairTerms, positions: Tensor, weights: Tensor) -> Tensor:
+    """The weights at their positions in a matrix of zeros; those at one position add up."""
+    return terms.values.new_zeros(terms.values.numel()).index_add_(0, positions, weights).view_as(terms.values)
