@@ -182,6 +182,17 @@ def test_the_same_key_gives_the_same_value_and_ready_pairs_do_too(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_loss_works_where_only_deterministic_operations_are_allowed(case):
+    embeddings, labels = ordinary_batch()
+    was_on = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)  # as the training loop does
+    try:
+        assert_finite(*gradients(case.build(WIDTH), embeddings, labels, key=3))
+    finally:
+        torch.use_deterministic_algorithms(was_on)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_loss_without_a_key_follows_torchs_seed(case):
     embeddings, labels = ordinary_batch()
     loss = case.build(WIDTH).double()

@@ -57,7 +57,8 @@ def over_all(distance: Tensor, chosen: PairMasks, margin: float) -> AllTriplets:
         width = max(1, int(positives.max()))
         slots = torch.arange(len(rows), device=rows.device) - (positives.cumsum(0) - positives)[rows] + rows * width
         bounds = values.new_full((len(positives), width), -torch.inf)
-        bounds.put_(slots, values.take(places).add_(margin))
+        # The one way to write to places that torch calls deterministic; no slot occurs twice.
+        bounds.view(-1).index_copy_(0, slots, values.take(places).add_(margin))
         far = torch.where(chosen.negative, values, torch.inf)
         nearer, wider = (_by_comparison if width <= FEW else _by_search)(far, bounds)
         used, active = (positives * chosen.negative.sum(1)).sum(), nearer.sum()
