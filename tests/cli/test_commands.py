@@ -1,7 +1,6 @@
 """The commands as people type them: what they print, what they write, and how they answer mistakes."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,35 +8,10 @@ import time
 
 import numpy as np
 import pytest
+from commands import one_sentence, unseen
 from small_runs import write_features, write_images
 
 QUICK = ["--epochs", "2", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
-
-
-def unseen(*arguments, cwd, code=0):
-    """Run the command in a folder; gives standard output and error."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from unseen.cli import main; main()", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "COLUMNS": "160"},
-    )
-    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout, done.stderr
-
-
-def one_sentence(*arguments, cwd):
-    """The sentence with which a command refuses; nothing else, and nothing written."""
-    before = sorted(cwd.rglob("*"))
-    out, err = unseen(*arguments, cwd=cwd, code=2)
-    assert out == ""
-    *before_it, sentence = err.strip().split("\n")
-    assert sentence.startswith("unseen: ")
-    assert all(line.startswith("fraction ") for line in before_it)  # the line that tells what is about to run
-    assert sorted(cwd.rglob("*")) == before
-    return sentence
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,14 @@ def _cell_view(table: Ranking, entry: Entry, score: str, percent: dict[str, bool
     summary = entry.summary(score)
     is_best = entry.is_trained and score in table.best and summary.mean == table.best[score]
     missing = entry.seeds - len(summary.values)
-    return {"mean": mean, "deviation": deviation, "is_best": is_best, "of": len(summary.values) if missing else None}
+    interval = entry.interval(score)
+    return {
+        "mean": mean,
+        "deviation": deviation,
+        "is_best": is_best,
+        "of": len(summary.values) if missing else None,
+        "interval": None if interval is None else [number(end, percent=percent[score]) for end in interval],
+    }
 
 
 def _headline(content: Content, table: Ranking, percent: dict[str, bool]) -> dict[str, Any]:
