@@ -113,7 +113,7 @@ def test_what_scores_are_computed_from_stands_for_all_of_them():
 def test_scores_that_were_not_asked_for_are_not_left_out():
     found, left_out = read_names("recall@1,ap", (1,), "nmi,ap")
     assert (list(found), left_out) == (["recall@1"], ("ap",))
-    with pytest.raises(ConfigError, match="every score that was asked for is left out; got ap"):
+    with pytest.raises(ConfigError, match="every score that was asked for is left out; got 'ap'"):
         read_names("ap", (1,), "ranks")
     with pytest.raises(ConfigError, match="unknown score 'nmii'; did you mean 'nmi'"):
         read_names(None, (1,), "nmii")
