@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.evaluation.files import read_labels, read_mapped
+from unseen.evaluation.embedding_files import read_labels, read_mapped
 
 
 def test_a_table_is_mapped_not_loaded(tmp_path):
