@@ -1,7 +1,6 @@
 """The commands as people type them: what they print, what they write, and how they answer mistakes."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,35 +8,10 @@ import time
 
 import numpy as np
 import pytest
+from commands import one_sentence, unseen
 from small_runs import write_features, write_images
 
 QUICK = ["--epochs", "2", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
-
-
-def unseen(*arguments, cwd, code=0):
-    """Run the command in a folder; gives standard output and error."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from unseen.cli import main; main()", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "COLUMNS": "160"},
-    )
-    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout, done.stderr
-
-
-def one_sentence(*arguments, cwd):
-    """The sentence with which a command refuses; nothing else, and nothing written."""
-    before = sorted(cwd.rglob("*"))
-    out, err = unseen(*arguments, cwd=cwd, code=2)
-    assert out == ""
-    *before_it, sentence = err.strip().split("\n")
-    assert sentence.startswith("unseen: ")
-    assert all(line.startswith("fraction ") for line in before_it)  # the line that tells what is about to run
-    assert sorted(cwd.rglob("*")) == before
-    return sentence
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +46,7 @@ def test_train_ends_with_a_table_of_scores_on_unseen_classes_and_a_report_follow
         assert words in err
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert set(result) == {"scores", "history", "protocol", "chosen_epoch", "seconds"}
-    assert len(result["history"]) == 2
+    assert [row["epoch"] for row in result["history"]] == [0, 1, 2]
     again = unseen("train", "--data", *data, "--out", tmp_path / "run", *QUICK, cwd=place)[1]
     assert "finished before" in again
     unseen("report", tmp_path / "run", cwd=place)
@@ -291,3 +265,34 @@ def test_a_run_interrupted_in_the_middle_says_how_to_continue_and_continues(plac
     assert "Traceback" not in err
     assert not list((tmp_path / "run").rglob(".tmp-*"))
     assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_train_at_depth_frozen_makes_its_cache_where_it_is_told_and_uses_it_again(place, tmp_path):
+    settings = ["--data", "folder=images", *SMALL_IMAGES, *QUICK, "--depth", "frozen", "--cache", tmp_path / "cache"]
+    first = unseen("train", *settings, "--out", tmp_path / "a", cwd=place)[1]
+    assert "caching pooled features (60 x 64 in float32: 0.0 MB) in" in first
+    second = unseen("train", *settings, "--seed", "0", "--loss", "triplet", "--out", tmp_path / "b", cwd=place)[1]
+    assert "caching" not in second
+    stored = json.loads((tmp_path / "a" / "result.json").read_text())["scores"]["numbers"]
+    on_images = json.loads(unseen("evaluate", tmp_path / "a", "--json", cwd=place)[0])["numbers"]
+    assert on_images["map@r"] == pytest.approx(stored["map@r"], abs=1e-6)
+
+
+def test_a_run_that_keeps_its_start_says_so(place, tmp_path):
+    err = unseen(
+        *["train", "--data", "features=features.npz", *QUICK, "--optimizer", "sgd:lr=1000", "--head", "identity"],
+        *["--embedding-size", "10", "--out", tmp_path / "run"],
+        cwd=place,
+    )[1]
+    assert "no epoch was better on the validation classes than the start" in err
+
+
+def test_a_protocol_is_shown_as_the_paper_states_it_and_as_a_run(place, tmp_path):
+    stated = unseen("show", "--protocol", "R", cwd=place)[0]
+    for words in ("Roth et al.", "embedding_size: 128", "choose_on: test", "notes:"):
+        assert words in stated
+    assert json.loads(unseen("show", "--protocol", "R", "--json", cwd=place)[0])["settings"]["epochs"] == 150
+    text = unseen("show", "--protocol", "R", "--data", "folder=images", "--epochs", "5", "--json", cwd=place)[0]
+    recipe = json.loads(text)["recipe"]
+    assert (recipe["protocol"], recipe["epochs"], recipe["choose_on"]) == ("R", 5, "test")
+    assert "unknown protocol 'Q'" in one_sentence("show", "--protocol", "Q", cwd=place)

@@ -65,3 +65,10 @@ def test_broken_images_are_named_with_reasons_and_a_count_of_the_others(place, w
 def test_features_have_no_files_to_check(tmp_path):
     np.savez(tmp_path / "x.npz", features=np.zeros((4, 2)), labels=np.array([0, 0, 1, 1]))
     check_images(load_catalogue(f"features={tmp_path / 'x.npz'}"), workers=2)
+
+
+def test_notes_on_data_are_logged_when_it_is_loaded(place, caplog):
+    (place / "a" / "words.txt").write_text("x")
+    found = load_catalogue(f"folder={place}")
+    assert len(found.notes) == 1
+    assert caplog.messages == [f"note on {place.name}: files that are no images were ignored: 1 .txt"]

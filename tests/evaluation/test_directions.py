@@ -11,7 +11,7 @@ from unseen.evaluation.directions import SCALE, read_directions
 
 
 def test_inner_products_are_exact():
-    units = read_directions(np.random.default_rng(0).normal(size=(20, 300))).units
+    units = read_directions(np.random.default_rng(0).normal(size=(20, 300))).whole()
     product = units @ units.T
     for i in range(20):
         for j in range(20):
@@ -21,7 +21,7 @@ def test_inner_products_are_exact():
 
 
 def test_inner_products_do_not_depend_on_the_order_of_the_dimensions_or_the_width_of_a_block():
-    units = read_directions(np.random.default_rng(1).normal(size=(64, 129))).units
+    units = read_directions(np.random.default_rng(1).normal(size=(64, 129))).whole()
     order = torch.randperm(129, generator=torch.Generator().manual_seed(0))
     whole = units @ units.T
     assert torch.equal(whole, units[:, order] @ units[:, order].T)
@@ -30,7 +30,8 @@ def test_inner_products_do_not_depend_on_the_order_of_the_dimensions_or_the_widt
 
 def test_cosines_agree_with_float64_to_the_rounding_of_the_grid():
     rows = np.random.default_rng(2).normal(size=(50, 128))
-    units, inverse = read_directions(rows)
+    directions = read_directions(rows)
+    units, inverse = directions.whole(), directions.inverse_norms
     found = (units @ units.T * inverse * inverse[:, None]).numpy()
     lengths = np.linalg.norm(rows, axis=1)
     # A unit vector moves by at most sqrt(128) * 2^-27 = 8e-8.
@@ -42,39 +43,89 @@ def test_a_copy_is_equal_to_the_bit_wherever_it_stands():
     rows = np.random.default_rng(3).normal(size=(5000, 37)).astype(np.float32)
     rows[4999] = rows[0]
     rows[4998] = 4 * rows[0]
-    units = read_directions(rows).units
+    units = read_directions(rows).whole()
     assert torch.equal(units[0], units[4999])
     assert torch.equal(units[0], units[4998])
-    assert torch.equal(units[1234], read_directions(rows[1234:1235]).units[0])
+    assert torch.equal(units[1234], read_directions(rows[1234:1235]).whole()[0])
 
 
 @pytest.mark.parametrize("length", [5e-324, 1e-300, 1e-30, 1.0, 1e30, 1e300])
 def test_the_length_of_an_embedding_does_not_matter(length):
-    units = read_directions(np.array([[length, 0.0, -length]])).units
+    units = read_directions(np.array([[length, 0.0, -length]])).whole()
     assert units[0].tolist() == [round(SCALE / np.sqrt(2)), 0, -round(SCALE / np.sqrt(2))]
 
 
 def test_an_embedding_of_zeros_has_similarity_zero_with_everything():
-    units, inverse = read_directions(np.array([[0.0, -0.0], [1.0, 2.0]]))
+    directions = read_directions(np.array([[0.0, -0.0], [1.0, 2.0]]))
+    units, inverse = directions.whole(), directions.inverse_norms
     assert (units @ units.T * inverse)[0].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64])
 def test_every_real_type_is_read(dtype):
     rows = torch.tensor([[3, 4], [0, 2]]).to(dtype)
-    expected = read_directions(np.array([[3.0, 4.0], [0.0, 2.0]])).units
-    assert torch.equal(read_directions(rows).units, expected)
+    expected = read_directions(np.array([[3.0, 4.0], [0.0, 2.0]])).whole()
+    assert torch.equal(read_directions(rows).whole(), expected)
 
 
 def test_views_read_only_and_differentiable_inputs_are_read_and_left_alone():
     rows = np.arange(12.0).reshape(3, 4)[::-1, ::2]
     before = rows.copy()
-    expected = read_directions(before).units
-    assert torch.equal(read_directions(rows).units, expected)
+    expected = read_directions(before).whole()
+    assert torch.equal(read_directions(rows).whole(), expected)
     before.setflags(write=False)
-    assert torch.equal(read_directions(before).units, expected)
-    assert torch.equal(read_directions(torch.tensor(before, requires_grad=True)).units, expected)
+    assert torch.equal(read_directions(before).whole(), expected)
+    assert torch.equal(read_directions(torch.tensor(before, requires_grad=True)).whole(), expected)
     assert (rows == before).all()
+
+
+def tables():
+    generator = np.random.default_rng(7)
+    yield generator.normal(size=(90, 33)).astype(np.float32)
+    # Few dimensions: coordinates above 1/4, which float32 rounds.
+    yield generator.normal(size=(90, 2))
+    yield generator.integers(-1, 2, size=(90, 3))
+
+
+@pytest.mark.parametrize("rows", list(tables()), ids=["wide", "narrow", "whole"])
+def test_kept_directions_are_those_computed_when_asked_for(rows):
+    kept, lazy = read_directions(rows), read_directions(rows, memory=1e-4)
+    assert (kept.bytes > 0, lazy.bytes) == (True, 0)
+    assert torch.equal(kept.inverse_norms, lazy.inverse_norms)
+    picked = np.array([80, 3, 3, 41])
+    for asked in (slice(None), slice(5, 40), slice(2, 80, 7), picked):
+        whole = lazy.whole(asked)
+        assert torch.equal(kept.whole(asked), whole)
+        assert torch.equal(kept.units(asked).whole(), whole)
+        assert torch.equal(kept.single(asked), lazy.single(asked))
+        assert torch.equal(lazy.single(asked), (whole / SCALE).float())
+    taken = lazy.take(picked).take(np.array([3, 0]))
+    assert (len(taken), taken.width) == (2, rows.shape[1])
+    assert torch.equal(taken.whole(), kept.whole(np.array([41, 80])))
+    assert torch.equal(kept.take(picked).whole(slice(1, 3)), kept.whole(np.array([3, 3])))
+    assert torch.equal(taken.inverse_norms, kept.inverse_norms[[41, 80]])
+
+
+def test_tables_of_different_types_stand_behind_each_other():
+    first, second = np.random.default_rng(0).normal(size=(7, 5)), torch.eye(5)[:3]
+    for memory in (500, 1e-5):
+        both = read_directions(first, second, memory=memory)
+        assert torch.equal(both.whole(), torch.cat([read_directions(first).whole(), read_directions(second).whole()]))
+        assert torch.equal(both.whole(np.array([8, 0])), both.whole()[[8, 0]])
+        assert torch.equal(both.whole(slice(5, 9)), both.whole()[5:9])
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_mapped_file_is_read_and_left_alone(tmp_path, mode):
+    rows = np.random.default_rng(1).normal(size=(300, 9)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode=mode)
+    expected = rows.copy()
+    if mode != "r":
+        mapped[17] = expected[17] = 3.0
+    directions = read_directions(mapped[10:], memory=1e-4)
+    assert torch.equal(directions.whole(), read_directions(expected[10:]).whole())
+    assert (mapped == expected).all()
 
 
 @pytest.mark.parametrize(

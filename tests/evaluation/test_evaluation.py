@@ -22,8 +22,13 @@ def test_every_score_is_computed_by_default_and_defined():
     assert list(found) == [
         *(f"recall@{k}" for k in (1, 2, 4, 8)),
         *(f"precision@{k}" for k in (1, 2, 4, 8)),
-        *("r_precision", "map@r", "map@c", "map@c_printed", "map@1000", "ap", "nmi", "f1"),
+        *("r_precision", "map@r", "map@c", "map@c_printed", "map@1000", "map@1000_printed", "ap", "mrr", "ndcg"),
+        *("nmi", "ami", "f1", "rho", "rho@2", "rho_reverse", "intra", "inter", "intra_inter", "alignment"),
+        *("uniformity", "pair_auc", "pair_ap", "pair_eer"),
     ]
+    assert list(found.intervals) == list(found)
+    for name, (low, high) in found.intervals.items():
+        assert low <= found[name] <= high, name
     assert (found.queries, found.gallery, found.classes, found.queries_without_positives) == (150, 150, 15, 0)
     assert "20 iterations" in found.definitions["nmi"]
     assert "seed 0" in found.definitions["f1"]
@@ -153,3 +158,54 @@ def test_a_wrong_setting_is_refused_in_one_sentence(arguments, message):
     embeddings, labels = clustered()
     with pytest.raises(ConfigError, match=message):
         evaluation.evaluate(embeddings, labels, **arguments)
+
+
+def test_no_bootstrap_gives_the_same_scores_without_intervals():
+    embeddings, labels = clustered()
+    with_intervals, without = (
+        evaluation.evaluate(embeddings, labels),
+        evaluation.evaluate(embeddings, labels, bootstrap=None),
+    )
+    assert dict(with_intervals) == dict(without)
+    assert (without.intervals, without.draws) == ({}, None)
+
+
+def test_scores_that_are_left_out_are_named():
+    embeddings, labels = clustered()
+    found = evaluation.evaluate(embeddings, labels, without="clusters,curves", bootstrap=None)
+    assert found.left_out == ("nmi", "ami", "f1", "uniformity", "pair_auc", "pair_ap", "pair_eer")
+    assert not set(found.left_out) & set(found)
+    assert evaluation.evaluate(embeddings, labels, scores="recall", without="nmi").left_out == ()
+
+
+def test_super_labels_give_scores_of_their_own():
+    embeddings, labels = clustered()
+    found = evaluation.evaluate(embeddings, labels, super_labels=labels // 5, scores="nmi,nmi_super,f1_super")
+    coarse = evaluation.evaluate(embeddings, labels // 5, scores="nmi,f1")
+    assert (found["nmi_super"], found["f1_super"]) == (coarse["nmi"], coarse["f1"])
+    assert "nmi_super" not in evaluation.evaluate(embeddings, labels, scores=None, bootstrap=None)
+    with pytest.raises(ConfigError, match="nmi_super needs super_labels"):
+        evaluation.evaluate(embeddings, labels, scores="nmi_super")
+    with pytest.raises(BatchError, match="each class must lie in one super-class"):
+        evaluation.evaluate(embeddings, labels, super_labels=np.arange(150) % 3, scores="nmi_super")
+
+
+def test_rows_of_one_group_do_not_answer_each_other():
+    embeddings, labels = clustered()
+    groups = np.arange(150) // 3
+    found = evaluation.evaluate(embeddings, labels, groups=groups, scores="recall@1")
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    similarity = np.where(groups[:, None] == groups, -2.0, unit @ unit.T)
+    assert found["recall@1"] == pytest.approx(np.mean(labels[similarity.argmax(axis=1)] == labels), abs=1e-12)
+    alone = [i for i in range(150) if not ((labels == labels[i]) & (groups != groups[i])).any()]
+    assert found.queries_without_positives == len(alone)
+
+
+def test_intervals_of_clusters_structure_and_curves_narrow_with_more_classes():
+    names = "recall@1,nmi,rho,intra_inter,pair_auc,uniformity"
+    widths = []
+    for classes in (12, 192):
+        embeddings, labels = clustered(seed=3, count=8 * classes, classes=classes)
+        intervals = evaluation.evaluate(embeddings, labels, scores=names).intervals
+        widths.append(np.array([high - low for low, high in intervals.values()]))
+    assert (widths[0] > 1.5 * widths[1]).all()

@@ -61,9 +61,23 @@ def test_a_gallery_of_its_own_stands_behind_the_queries():
     assert table.gallery.tolist() == [3, 4]
 
 
+def test_groups_are_labels_of_any_kind():
+    assert read_table(THREE, [0, 0, 1]).groups is None
+    assert read_table(THREE, [0, 0, 1], groups=["x", "y", "x"]).groups.tolist() == [0, 1, 0]
+
+
+def test_groups_of_queries_and_of_a_gallery_of_its_own_are_numbered_together():
+    table = read_table(THREE, [0, 0, 1], groups=["b", "a", "b"], gallery=(THREE[:2], [0, 1], ["c", "a"]))
+    assert table.groups.tolist() == [1, 0, 1, 2, 0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"groups": [0, 1]}, "one group per embedding; got '3 embeddings, 2 groups'"),
+        ({"groups": [0, 1, 2], "gallery": (np.ones((2, 3)), [0, 1])}, "groups must be given for both sides"),
+        ({"gallery": (np.ones((2, 3)), [0, 1], [0, 1])}, "groups must be given for both sides"),
+        ({"groups": [0, 1, 2], "gallery": (np.ones((2, 3)), [0, 1], [0])}, "one group per embedding"),
         ({"labels": [0, 1]}, "one label per embedding; got '3 embeddings, 2 labels'"),
         ({"queries": []}, "queries hold no row"),
         ({"queries": [False] * 3}, "queries hold no row"),

@@ -5,6 +5,9 @@ import pytest
 
 from unseen.core.errors import BatchError, ConfigError
 from unseen.evaluation import evaluate, nearest_neighbours
+from unseen.evaluation.inputs import read_table
+from unseen.evaluation.neighbours import nearest_by_screening, nearest_by_sorting
+from unseen.evaluation.tiles import compare
 
 
 def table(seed=0, count=300):
@@ -25,6 +28,26 @@ def test_neighbours_equal_a_full_sort_by_similarity_and_row(seed):
         assert found.indices[query].tolist() == [row for _, row in others]
         assert found.similarities[query] == pytest.approx([-value for value, _ in others], abs=1e-6)
         assert found.right[query].tolist() == [labels[row] == labels[query] for _, row in others]
+
+
+@pytest.mark.parametrize("kind", ["copies", "whole numbers", "apart", "collapsed"])
+def test_screened_tiles_of_any_size_give_the_order_of_exact_rows(kind):
+    generator = np.random.default_rng(6)
+    rows = {
+        "copies": generator.normal(size=(120, 6))[generator.integers(120, size=240)],
+        "whole numbers": generator.integers(-1, 2, size=(240, 3)),
+        "apart": generator.normal(size=(240, 50)),
+        "collapsed": np.ones((240, 2)),
+    }[kind]
+    for parts in ({}, {"queries": generator.permutation(240)[:50], "gallery": generator.permutation(240)[:200]}):
+        read = read_table(rows, np.zeros(240, dtype=int), **parts)
+        comparison = compare(read, read.queries, np.sort(read.gallery))
+        for k in (1, 8):
+            expected = nearest_by_sorting(comparison, k, np.arange(len(read.queries)))
+            for side, memory in ((7, 500), (4096, 500), (64, 0.2)):
+                found = nearest_by_screening(comparison, k, memory=memory, side=side)
+                assert np.array_equal(found.places, expected.places)
+                assert np.array_equal(found.similarities, expected.similarities)
 
 
 def test_the_query_never_answers_itself_even_among_copies():

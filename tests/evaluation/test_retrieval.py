@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, ndcg_score
 
 import unseen.evaluation as evaluation
 from unseen.evaluation.inputs import read_table
 from unseen.evaluation.ranks import Ranks, rank_positives
 from unseen.evaluation.retrieval import (
+    NDCG,
     AveragePrecision,
     MAPAt1000,
+    MAPAt1000Printed,
     MAPAtC,
     MAPAtCPrinted,
     MAPAtR,
@@ -50,6 +52,35 @@ def test_scores_of_a_ranking_computed_by_hand():
     assert MAPAtCPrinted()(ranks) == pytest.approx(2 / 4)
     assert MAPAt1000()(ranks) == pytest.approx((1 + 2 / 3) / 4)
     assert AveragePrecision()(ranks) == pytest.approx((1 + 2 / 3 + 3 / 1500) / 3)
+
+
+def test_normalised_gain_of_a_ranking_computed_by_hand():
+    ranks = ranked_at(1, 3, 1500)
+    best = 1 + 1 / np.log2(3) + 1 / 2
+    assert NDCG()(ranks) == pytest.approx((1 + 1 / 2 + 1 / np.log2(1501)) / best)
+    assert NDCG(k=10)(ranks) == pytest.approx((1 + 1 / 2) / best)
+    # Two places have room for two positives only.
+    assert NDCG(k=2)(ranks) == pytest.approx(1 / (1 + 1 / np.log2(3)))
+    assert NDCG(k=5)(ranked_at(1, 2, 3)) == 1
+
+
+def test_the_printed_map_at_1000_divides_by_1000():
+    assert MAPAt1000Printed()(ranked_at(1, 3, 1000, 1001)) == pytest.approx(3 / 1000)
+
+
+def test_normalised_gain_equals_scikit_learn_on_rows_with_and_without_ties():
+    embeddings, labels = clustered(4)
+    embeddings[:60] = embeddings[60:120]
+    table = read_table(embeddings, labels)
+    units = table.directions.whole()
+    similarity = (units @ units.T * table.directions.inverse_norms).numpy()
+    ranks = rank_positives(table)
+    whole, first = NDCG()(ranks), NDCG(k=12)(ranks)
+    for query in range(0, len(labels), 3):
+        others = np.arange(len(labels)) != query
+        is_right, scores = (labels[others] == labels[query])[None], similarity[query][others][None]
+        assert whole[query] == pytest.approx(ndcg_score(is_right, scores), abs=1e-12)
+        assert first[query] == pytest.approx(ndcg_score(is_right, scores, k=12), abs=1e-12)
 
 
 def test_place_1000_counts_and_place_1001_does_not():

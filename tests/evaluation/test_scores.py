@@ -74,16 +74,53 @@ def test_the_table_shows_every_score_and_every_count():
         assert row.split() in rows
 
 
+def test_the_table_shows_intervals_and_what_was_left_out():
+    console = Console(width=80, file=io.StringIO())
+    console.print(some_scores(intervals={"recall@1": (0.2, 0.3)}, left_out=("nmi",)).table())
+    rows = [line.replace("│", " ").split() for line in console.file.getvalue().splitlines()]
+    assert ["recall@1", "0.2500", "0.2000", "to", "0.3000"] in rows
+    assert ["map@r", "0.1250"] in rows
+    assert ["nmi", "left", "out"] in rows
+
+
+def test_scores_written_before_there_were_intervals_are_read():
+    content = some_scores().to_dict()
+    del content["intervals"], content["left_out"]
+    assert Scores.from_dict(content) == some_scores()
+
+
 def test_names_are_read_from_a_text_or_a_list_in_the_order_asked():
-    assert list(read_names("map@r, recall@3", (1,))) == list(read_names(["map@r", "recall@3"], (1,)))
-    assert list(read_names("precision", (1, 5))) == ["precision@1", "precision@5"]
-    assert read_names("recall@10", (1,))["recall@10"].k == 10
+    assert list(read_names("map@r, recall@3", (1,))[0]) == list(read_names(["map@r", "recall@3"], (1,))[0])
+    assert list(read_names("precision", (1, 5))[0]) == ["precision@1", "precision@5"]
+    assert read_names("recall@10", (1,))[0]["recall@10"].k == 10
 
 
-def test_no_names_stand_for_every_registered_score():
-    names = list(read_names(None, (1, 2)))
+def test_no_names_stand_for_every_registered_score_but_those_that_must_be_named():
+    names = list(read_names(None, (1, 2))[0])
     assert names[:4] == ["recall@1", "recall@2", "precision@1", "precision@2"]
-    assert {name if name in score else name.rpartition("@")[0] for name in names} == set(score.names())
+    found = {name if name in score else name.rpartition("@")[0] for name in names}
+    assert set(score.names()) - found == {"intra_euclidean", "inter_euclidean", "intra_inter_euclidean"}
+
+
+def test_what_scores_are_computed_from_stands_for_all_of_them():
+    found, left_out = read_names("spectrum,recall@1", (1,))
+    assert (list(found), left_out) == (["rho", "rho@2", "rho_reverse", "recall@1"], ())
+    kept, left_out = read_names(None, (1,), "clusters,ap")
+    assert left_out == ("nmi", "ami", "f1", "ap")
+    assert not set(left_out) & set(kept)
+
+
+def test_scores_that_were_not_asked_for_are_not_left_out():
+    found, left_out = read_names("recall@1,ap", (1,), "nmi,ap")
+    assert (list(found), left_out) == (["recall@1"], ("ap",))
+    with pytest.raises(ConfigError, match="every score that was asked for is left out; got 'ap'"):
+        read_names("ap", (1,), "ranks")
+    with pytest.raises(ConfigError, match="unknown score 'nmii'; did you mean 'nmi'"):
+        read_names(None, (1,), "nmii")
+
+
+def test_a_score_with_an_optional_k_stands_for_itself_and_for_every_k():
+    assert list(read_names("ndcg,ndcg@5", (1, 2))[0]) == ["ndcg", "ndcg@5"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from unseen.core.registry import REGISTRIES
 from unseen.models import Embedder, build_embedder, model_record, normalisation_of
 
 RECORDS = {
+    "bn_inception": ("bn_inception", (3, 32, 32)),
     "convnet": ("convnet:base=4", (1, 16, 16)),
+    "googlenet": ("googlenet", (3, 32, 32)),
     "identity": ("identity", (12,)),
     "timm": ("resnet10t", (3, 32, 32)),
 }
@@ -51,7 +53,7 @@ def test_evaluation_gives_the_same_output_twice_and_building_follows_the_seed(na
     assert not torch.equal(model(inputs), other.eval()(inputs))
 
 
-@pytest.mark.parametrize("name", ["convnet", "timm"])
+@pytest.mark.parametrize("name", ["bn_inception", "convnet", "googlenet", "timm"])
 def test_frozen_batch_norm_keeps_its_statistics_and_trains_its_affine_part(name):
     model, inputs = made(name, batch_norm="frozen")
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -137,6 +139,20 @@ def test_the_imagenet_weights_of_lite0_come_from_their_package():
     # Trained statistics, not the ones and zeros of a fresh network.
     assert model.backbone.body.bn1.running_var.std() > 0.01
     assert normalisation_of("tf_efficientnet_lite0") == {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
+
+
+def test_a_vision_transformer_takes_images_of_any_size():
+    model = build_embedder("vit_tiny_patch16_224", input_shape=(3, 96, 96), embedding_size=None).eval()
+    assert model(torch.ones(1, 3, 96, 96)).shape == (1, 192)
+
+
+def test_an_embedder_on_another_backbone_shares_its_head_and_its_policy():
+    model, inputs = made("convnet", batch_norm="frozen")
+    other = model.on(model.backbone)
+    assert other.head is model.head
+    assert other.width == model.width
+    assert not other.train().backbone.blocks[1].training
+    assert torch.equal(other.eval()(inputs), model.eval()(inputs))
 
 
 def test_unknown_models_and_misfits_are_named():

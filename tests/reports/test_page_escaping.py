@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hostile_strings import HOSTILE
 from synthetic_content import make_row, make_shown
+from synthetic_failures import make_failures
 
 from unseen.reports import Content, Failed, build_report
 from unseen.reports.text import clean
 
 ELEMENTS = """
-    html head meta title link style body nav div ol ul li a main header h1 h2 h3 p strong b small span bdi section
+    html head meta title link style body nav div ol ul li a main header h1 h2 h3 h4 p strong b small span bdi section
     article table thead tbody tr th td svg path g image rect text details summary figure figcaption img dl dt dd code
     footer
 """
@@ -23,7 +24,7 @@ ATTRIBUTES = """
 FIELDS = (
     *("title", "description", "version", "data", "split", "method", "score", "definition", "count", "where"),
     *("protocol-key", "protocol-value", "label", "sentence", "class", "group"),
-    *("query-name", "query-class", "neighbour-name", "neighbour-class"),
+    *("query-name", "query-class", "neighbour-name", "neighbour-class", "failure-name", "failure-class"),
 )
 
 
@@ -69,6 +70,7 @@ def content_of(text):
         query_classes=names(marked["query-class"], (2,)),
         neighbour_names=names(marked["neighbour-name"], neighbours),
         neighbour_classes=names(marked["neighbour-class"], neighbours),
+        failures=make_failures(names=names(marked["failure-name"], (4,)), classes=names(marked["failure-class"], (4,))),
     )
     row = replace(
         make_row("characters", "contrastive", 0, shown=shown),

@@ -69,18 +69,18 @@ def test_the_number_of_loader_workers_changes_nothing_with_augmentation_on(tmp_p
 
 def test_seeds_change_the_run_and_global_generators_do_not(features, tmp_path):
     torch.manual_seed(1)
-    run(settings_for(features), tmp_path / "a")
+    run(settings_for(features, choose_by="last"), tmp_path / "a")
     torch.manual_seed(2)
     np.random.seed(2)
     before = torch.random.get_rng_state()
-    run(settings_for(features), tmp_path / "b")
+    run(settings_for(features, choose_by="last"), tmp_path / "b")
     assert torch.equal(before, torch.random.get_rng_state())
-    run(settings_for(features, seed=1), tmp_path / "c")
+    run(settings_for(features, choose_by="last", seed=1), tmp_path / "c")
     assert final(tmp_path / "a") == final(tmp_path / "b") != final(tmp_path / "c")
 
 
 def test_the_weights_are_those_of_the_best_epoch_not_of_the_last(features, tmp_path, monkeypatch):
-    pretended = iter([0.1, 0.9, 0.2, 0.3, 0.1])
+    pretended = iter([0.05, 0.1, 0.9, 0.2, 0.3, 0.1])
     weights = []
 
     def validate(model):
@@ -92,22 +92,34 @@ def test_the_weights_are_those_of_the_best_epoch_not_of_the_last(features, tmp_p
     assert result["chosen_epoch"] == 2
     chosen = load_file(tmp_path / "run" / "model.safetensors")
     for name, tensor in chosen.items():
-        assert torch.equal(tensor, weights[1][name])
-        assert not torch.equal(tensor, weights[4][name])
+        assert torch.equal(tensor, weights[2][name])
+        assert not torch.equal(tensor, weights[5][name])
+
+
+def test_a_run_that_only_gets_worse_keeps_its_start(features, tmp_path):
+    # At this rate the first step throws away what the features held.
+    result = run(settings_for(features, optimizer="sgd:lr=1000", head="identity", embedding_size=10), tmp_path / "run")
+    scores = [row["validation"]["recall@1"] for row in result["history"]]
+    assert result["chosen_epoch"] == 0
+    assert max(scores[1:]) <= scores[0]
+    assert result["history"][0] == {**result["history"][0], "epoch": 0, "step": 0, "loss": None}
+    untrained = run(settings_for(features, loss=None, embedding_size=None, epochs=0), tmp_path / "untrained")
+    found = [each["scores"]["numbers"]["recall@1"] for each in (result, untrained)]
+    assert found[0] == pytest.approx(found[1], abs=1e-9)
 
 
 def test_any_score_may_choose_the_epoch(features, tmp_path):
     result = run(settings_for(features, choose_by="precision@3"), tmp_path / "run")
     scores = [row["validation"]["precision@3"] for row in result["history"]]
-    assert result["chosen_epoch"] == 1 + int(np.argmax(scores))
+    assert result["chosen_epoch"] == int(np.argmax(scores))
 
 
 def test_patience_ends_a_run_that_no_longer_improves(features, tmp_path):
     result = run(settings_for(features, epochs=60, patience=3, optimizer="adam:lr=1e-6"), tmp_path / "run")
     scores = [row["validation"]["recall@1"] for row in result["history"]]
-    best = 1 + int(np.argmax(scores))
+    best = int(np.argmax(scores))
     assert result["chosen_epoch"] == best
-    assert len(scores) == best + 3 < 60
+    assert len(scores) == 1 + best + 3 < 60
 
 
 def test_a_finished_run_is_not_run_again_and_another_one_is_refused(features, tmp_path):
@@ -209,7 +221,7 @@ def test_a_loss_of_another_library_trains_in_the_same_loop(features, tmp_path, m
 
     monkeypatch.setitem(REGISTRIES["loss"]._loaded, "foreign", Foreign)
     result = run(settings_for(features, loss="foreign", optimizer="adam:lr=0.01"), tmp_path / "run")
-    losses = [row["loss"] for row in result["history"]]
+    losses = [row["loss"] for row in result["history"][1:]]
     assert losses[-1] < losses[0]
 
 

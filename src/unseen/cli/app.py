@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli import listing, measuring, showing, studying, training
+from unseen.cli import data, listing, measuring, showing, studying, training
 
 app = typer.Typer(
     name="unseen",
@@ -17,6 +17,11 @@ app = typer.Typer(
 app.command("demo", help="Run the study that ships with the package and write its report.")(studying.demo)
 app.command("train", help="Train one model and score it on unseen classes.")(training.train)
 app.command("evaluate", help="Score embeddings, or a trained run, on unseen classes.")(measuring.evaluate)
+app.command("compare", help="Compare two runs, or two files of embeddings, on the same test set.")(measuring.compare)
+app.command("failures", help="Show where a run, or embeddings, fail: queries, classes, near duplicates.")(
+    measuring.failures
+)
+app.command("calibrate", help="Find the similarity that tells the same item from another.")(measuring.calibrate)
 app.command("embed", help="Write embeddings of any data by a trained run.")(measuring.embed)
 app.command("study", help="Run a grid of data x split x method x seed; an interrupted one continues.")(studying.study)
 app.command("report", help="Write the HTML report and the tables of a study or a run.")(studying.report)
@@ -24,6 +29,7 @@ app.command("list", help="List what there is: losses, miners, samplers, backbone
     listing.list_
 )
 app.command("show", help="Show a run as it would happen, with every setting written out.")(showing.show)
+app.add_typer(data.app, name="data")
 
 
 def _version(asked: bool) -> None:

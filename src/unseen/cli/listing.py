@@ -25,8 +25,12 @@ def list_(
     kinds: dict[str, Callable[[], list[Listed]]] = {
         registry.plural: partial(_components, registry) for registry in REGISTRIES.values()
     }
+    kinds["models"] = _models
     kinds["studies"] = _plans
-    singular = {registry.kind: registry.plural for registry in REGISTRIES.values()} | {"study": "studies"}
+    singular = {registry.kind: registry.plural for registry in REGISTRIES.values()} | {
+        "model": "models",
+        "study": "studies",
+    }
     kind = singular.get(kind or "", kind)
     if kind is not None and kind not in kinds:
         raise ConfigError(f"there is no list of '{kind}'{nearest(kind, list(kinds))} (there are: {', '.join(kinds)})")
@@ -42,10 +46,10 @@ def list_(
         table = Table(title=plural, title_justify="left", title_style="bold", box=None, pad_edge=False)
         table.add_column("name", no_wrap=True)
         table.add_column("what it is", ratio=3)
-        table.add_column("settings", ratio=2)
+        table.add_column("facts" if plural == "models" else "settings", ratio=2)
         for entry in entries:
             settings = ", ".join(f"{each['name']}={each['default']}" for each in entry["arguments"])
-            table.add_row(entry["name"], entry["summary"], settings)
+            table.add_row(entry["name"], entry["summary"], settings or _in_words(entry.get("facts", {})))
         console.print(table)
         console.print()
 
@@ -61,6 +65,27 @@ def _components(registry: Registry) -> list[Listed]:
         }
         for entry in entries
     ]
+
+
+def _models() -> list[Listed]:
+    """The backbones of the papers; all others of timm can be named too."""
+    models = read_yaml(Path(str(files("unseen"))) / "models" / "known.yaml")["models"]
+    return [
+        {
+            "name": name,
+            "summary": entry["what"] + ".",
+            "arguments": [],
+            "facts": {"width": entry["width"], **entry["normalisation"], "batch norm": entry["batch_norm"]},
+        }
+        for name, entry in sorted(models.items())
+    ]
+
+
+def _in_words(facts: Listed) -> str:
+    def short(value: Any) -> str:
+        return " ".join(f"{each:.3g}" for each in value) if isinstance(value, list) else str(value)
+
+    return ", ".join(f"{name} {short(value)}" for name, value in facts.items())
 
 
 def _plans() -> list[Listed]:

@@ -18,6 +18,7 @@ Data = Annotated[
     typer.Option(help="glyphs, folder=DIR, table=FILE.csv or features=FILE.npz", show_default=False),
 ]
 Split = Annotated[str | None, typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given")]
+Protocol = Annotated[str | None, typer.Option(help="A paper's settings under all others: R, K, D or O.")]
 Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm name: resnet50:weights=FILE")]
 Loss = Annotated[str | None, typer.Option(help="A loss with its settings: margin:beta=1.2; none trains nothing")]
 Miner = Annotated[str | None, typer.Option(help="A miner for the loss: distance:upper_cutoff=1.4")]
@@ -34,16 +35,28 @@ BatchNorm = Annotated[str | None, typer.Option(help="auto, frozen (statistics fr
 Clip = Annotated[float | None, typer.Option(help="Largest gradient norm.")]
 Patience = Annotated[int | None, typer.Option(help="Stop after this many epochs without a better validation score.")]
 ChooseBy = Annotated[str | None, typer.Option(help="Validation score that picks the epoch, or 'last'.")]
+ChooseOn = Annotated[str | None, typer.Option(help="Classes that pick the epoch: validation; or test (optimistic).")]
+Depth = Annotated[str | None, typer.Option(help="full (all weights), top (above --cut) or frozen (a head alone)")]
+Cut = Annotated[str | None, typer.Option(help="Stage from which depth top trains: blocks.5, layer4")]
+Views = Annotated[int | None, typer.Option(help="Cached views of an image: 1 plain; more, augmented ones besides.")]
+Head = Annotated[str | None, typer.Option(help="How the head begins: random, identity or whitening")]
 Autocast = Annotated[bool | None, typer.Option(help="bfloat16 in the backbone where the device has it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder of caches for the depths top and frozen.", envvar="UNSEEN_CACHE")
+]
 Workers = Annotated[int, typer.Option(help="Processes that decode images (train) or run cells (study).")]
 
 
 def _run_settings(
     config: Config = None,
+    protocol: Protocol = None,
     data: Data = None,
     split: Split = None,
     model: Model = None,
+    depth: Depth = None,
+    cut: Cut = None,
+    views: Views = None,
     loss: Loss = None,
     miner: Miner = None,
     sampler: Sampler = None,
@@ -52,10 +65,12 @@ def _run_settings(
     schedule: Schedule = None,
     epochs: Epochs = None,
     embedding_size: Embedding = None,
+    head: Head = None,
     batch_norm: BatchNorm = None,
     clip_gradients: Clip = None,
     patience: Patience = None,
     choose_by: ChooseBy = None,
+    choose_on: ChooseOn = None,
     autocast: Autocast = None,
     seed: Seed = None,
 ) -> None:

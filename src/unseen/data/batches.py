@@ -14,6 +14,7 @@ from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError, DataError, UnseenError
 from unseen.core.processes import die_with_parent
 from unseen.core.randomness import torch_generator
+from unseen.data.cache import CachedRows
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources import FeatureArray, ImageFiles, ImagesInMemory
 from unseen.data.transforms import Transform
@@ -39,6 +40,7 @@ class CatalogueItems(Dataset[Any]):
 
     ==================  ===================================================================================
     features            (B, D), no transform
+    rows of a cache     (B, ...), no transform; the key of a ticket chooses among the views of its item
     images in memory    (B, 1 or 3, H, W) in [-1, 1] without a transform; with one, each as RGB through it
     image files         each verified to be unchanged, decoded as RGB and put through the transform
     ==================  ===================================================================================
@@ -50,7 +52,7 @@ class CatalogueItems(Dataset[Any]):
     def __init__(self, catalogue: Catalogue, transform: Transform | None = None) -> None:
         if isinstance(catalogue.source, ImageFiles) and transform is None:
             raise ConfigError("image files need a transform", use="transform crop or plain")
-        if isinstance(catalogue.source, FeatureArray) and transform is not None:
+        if isinstance(catalogue.source, FeatureArray | CachedRows) and transform is not None:
             raise ConfigError("features take no transform", use="none")
         self.catalogue = catalogue
         self.transform = transform
@@ -61,6 +63,8 @@ class CatalogueItems(Dataset[Any]):
     @cached_property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one input of a network, as the first item has it."""
+        if isinstance(self.catalogue.source, CachedRows):
+            return self.catalogue.source.plain.shape[1:]  # the first item may not be in the cache
         return tuple(self[Ticket(0, None)].inputs.shape[1:])
 
     def __getitem__(self, ticket: Ticket) -> Batch:
@@ -74,6 +78,8 @@ class CatalogueItems(Dataset[Any]):
             inputs = _stacked([self._item(ticket) for ticket in tickets])
         elif isinstance(source, FeatureArray):
             inputs = _as_float32(source.features[indices])
+        elif isinstance(source, CachedRows):
+            inputs = _as_float32(source.rows(indices, [ticket.key for ticket in tickets]))
         else:
             assert isinstance(source, ImagesInMemory), "a source of an unknown kind needs a transform"
             inputs = _scaled(source.pixels[indices])

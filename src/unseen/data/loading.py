@@ -1,5 +1,6 @@
 """From a record to a catalogue, from a catalogue to a split, and the check of all images before a run."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,14 +15,22 @@ from unseen.data.batches import loader
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources import ImageFiles
 from unseen.data.splits import Split
+from unseen.data.sums import recorded_sums
+
+_log = logging.getLogger("unseen")
 
 _SHOWN = 3
 _CHUNK = 16
 
 
 def load_catalogue(record: str | Mapping[str, Any]) -> Catalogue:
-    """The catalogue that a record describes: `"folder=my/birds"` or `{"name": "folder", "path": "my/birds"}`."""
+    """The catalogue that a record describes: `"folder=my/birds"` or `{"name": "folder", "path": "my/birds"}`.
+
+    What there is to note about it (counts that are not the published ones, classes left out) is logged as a warning.
+    """
     catalogue: Catalogue = build(registry.data, record)
+    for note in catalogue.notes:
+        _log.warning("note on %s: %s", catalogue.name, note)
     return catalogue
 
 
@@ -40,17 +49,20 @@ def check_images(
 ) -> None:
     """Decode all image files (or those of `indices`) once, so that a broken one is known before a run starts.
 
-    Other kinds of catalogues hold no files and pass at once.
+    Files that `unseen data check` found whole, and that kept size and time, are not decoded again. Other kinds of
+    catalogues hold no files and pass at once.
 
     Raises:  `DataError` with path and reason of the first broken files and the number of the others
     """
-    if not isinstance(catalogue.source, ImageFiles):
+    source = catalogue.source
+    if not isinstance(source, ImageFiles):
         return
-    chosen = [int(index) for index in (range(len(catalogue)) if indices is None else indices)]
+    sums = recorded_sums(source.root, source.paths, source.sizes, source.times)
+    chosen = [int(index) for index in (range(len(catalogue)) if indices is None else indices) if sums[index] is None]
     chunks = [chosen[start : start + _CHUNK] for start in range(0, len(chosen), _CHUNK)]
     broken: list[str] = []
     with progress_bar("checking images", len(chosen), quiet=quiet) as bar:
-        for chunk, found in zip(chunks, loader(_Decoded(catalogue.source), chunks, workers=workers), strict=True):
+        for chunk, found in zip(chunks, loader(_Decoded(source), chunks, workers=workers), strict=True):
             broken += found
             bar.advance(len(chunk))
     if broken:

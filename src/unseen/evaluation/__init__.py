@@ -1,14 +1,31 @@
 """Evaluation: exact ranks, retrieval and clustering scores, nearest neighbours."""
 
+from unseen.evaluation.calibration import Calibration as Calibration
+from unseen.evaluation.calibration import calibrate as calibrate
+from unseen.evaluation.clustering import AMI as AMI
 from unseen.evaluation.clustering import F1 as F1
 from unseen.evaluation.clustering import NMI as NMI
+from unseen.evaluation.clustering import SuperF1 as SuperF1
+from unseen.evaluation.clustering import SuperNMI as SuperNMI
+from unseen.evaluation.comparison import Comparison as Comparison
+from unseen.evaluation.comparison import compare as compare
+from unseen.evaluation.curves import count_pairs as count_pairs
+from unseen.evaluation.curves import precision_recall as precision_recall
+from unseen.evaluation.curves import roc as roc
 from unseen.evaluation.evaluation import evaluate as evaluate
+from unseen.evaluation.failures import Failures as Failures
+from unseen.evaluation.failures import failures as failures
+from unseen.evaluation.frechet import frechet_distance as frechet_distance
+from unseen.evaluation.intervals import Bootstrap as Bootstrap
 from unseen.evaluation.kmeans import KMeans as KMeans
 from unseen.evaluation.neighbours import Neighbours as Neighbours
 from unseen.evaluation.neighbours import nearest_neighbours as nearest_neighbours
 from unseen.evaluation.ranks import Ranks as Ranks
+from unseen.evaluation.reciprocal import MeanReciprocalRank as MeanReciprocalRank
+from unseen.evaluation.retrieval import NDCG as NDCG
 from unseen.evaluation.retrieval import AveragePrecision as AveragePrecision
 from unseen.evaluation.retrieval import MAPAt1000 as MAPAt1000
+from unseen.evaluation.retrieval import MAPAt1000Printed as MAPAt1000Printed
 from unseen.evaluation.retrieval import MAPAtC as MAPAtC
 from unseen.evaluation.retrieval import MAPAtCPrinted as MAPAtCPrinted
 from unseen.evaluation.retrieval import MAPAtR as MAPAtR
@@ -16,3 +33,4 @@ from unseen.evaluation.retrieval import Precision as Precision
 from unseen.evaluation.retrieval import Recall as Recall
 from unseen.evaluation.retrieval import RPrecision as RPrecision
 from unseen.evaluation.scores import Scores as Scores
+from unseen.evaluation.spectra import class_spectra as class_spectra

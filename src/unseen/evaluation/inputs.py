@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,49 +14,91 @@ from unseen.evaluation.directions import Directions, read_directions
 Embeddings: TypeAlias = Tensor | NDArray[np.floating]
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int] | Sequence[str]
 Rows: TypeAlias = Tensor | NDArray[Any] | Sequence[int] | Sequence[bool] | range
+Gallery: TypeAlias = tuple[Embeddings, Labels] | tuple[Embeddings, Labels, Labels]
 
 
 class Table(NamedTuple):
-    """Embeddings with their classes, and which rows ask and which rows may answer."""
+    """Embeddings with their classes, and which rows ask and which rows may answer; not those of the asking row's group.
+
+    Without ``groups`` every row that may answer can answer every other.
+    """
 
     directions: Directions
     classes: NDArray[np.int64]
     queries: NDArray[np.int64]
     gallery: NDArray[np.int64]
+    groups: NDArray[np.int64] | None = None
 
 
 def read_table(
     embeddings: Embeddings,
     labels: Labels,
     queries: Rows | None = None,
-    gallery: Rows | tuple[Embeddings, Labels] | None = None,
+    gallery: Rows | Gallery | None = None,
+    *,
+    groups: Labels | None = None,
+    memory: float = 500,
 ) -> Table:
     """The checked table; without queries (gallery) every row is one.
 
     Queries and gallery are row numbers or a mask over the rows. A gallery may also be a pair (embeddings, labels) of
-    its own: its rows are then put behind those of the queries.
+    its own, with groups a triple (embeddings, labels, groups): its rows are then put behind those of the queries.
+    ``memory`` (in MB) bounds what is kept beyond the embeddings.
 
     Raises: BatchError for shapes, labels or row numbers that do not fit
     """
-    directions = read_directions(embeddings)
-    count = len(directions.units)
-    if count == 0:
-        raise BatchError("there is no embedding to evaluate", got=tuple(directions.units.shape))
-    if isinstance(gallery, tuple) and len(gallery) == 2 and np.ndim(gallery[0]) == 2:
-        directions = _behind(directions, read_directions(gallery[0]))
-        classes = class_numbers(_as_list(labels, count) + _as_list(gallery[1], len(directions.units) - count))
-        asked = np.arange(count) if queries is None else row_numbers(queries, count, "queries")
-        return Table(directions, classes, asked, np.arange(count, len(directions.units)))
-    classes = class_numbers(labels)
-    if len(classes) != count:
-        raise BatchError("there must be one label per embedding", got=f"{count} embeddings, {len(classes)} labels")
+    if isinstance(gallery, tuple) and len(gallery) in (2, 3) and np.ndim(gallery[0]) == 2:
+        return _with_gallery(embeddings, labels, queries, gallery, groups, memory)
+    directions = read_directions(embeddings, memory=memory)
+    count = _count_of(directions)
     every = np.arange(count)
     return Table(
         directions,
-        classes,
+        _numbers_of(labels, count, "label"),
         every if queries is None else row_numbers(queries, count, "queries"),
         every if gallery is None else row_numbers(gallery, count, "gallery"),
+        None if groups is None else _numbers_of(groups, count, "group"),
     )
+
+
+def _with_gallery(
+    embeddings: Embeddings,
+    labels: Labels,
+    queries: Rows | None,
+    gallery: Gallery,
+    groups: Labels | None,
+    memory: float,
+) -> Table:
+    if (groups is None) != (len(gallery) == 2):
+        raise BatchError(
+            "groups must be given for both sides or for none",
+            got=f"groups {'missing' if groups is None else 'given'}, a gallery of {len(gallery)} parts",
+            use="groups=... with gallery=(embeddings, labels, groups)",
+        )
+    directions = read_directions(embeddings, gallery[0], memory=memory)
+    _count_of(directions)
+    # What the second table has is what the first has not.
+    behind = len(gallery[0])
+    count = len(directions) - behind
+    classes = class_numbers(_as_list(labels, count, "label") + _as_list(gallery[1], behind, "label"))
+    numbers = None
+    if groups is not None and len(gallery) == 3:
+        numbers = class_numbers(_as_list(groups, count, "group") + _as_list(gallery[2], behind, "group"))
+    asked = np.arange(count) if queries is None else row_numbers(queries, count, "queries")
+    return Table(directions, classes, asked, np.arange(count, count + behind), numbers)
+
+
+def _count_of(directions: Directions) -> int:
+    if len(directions) == 0:
+        raise BatchError("there is no embedding to evaluate", got=(0, directions.width))
+    return len(directions)
+
+
+def _numbers_of(labels: Labels, count: int, what: str) -> NDArray[np.int64]:
+    numbers = class_numbers(labels)
+    if len(numbers) != count:
+        raise BatchError(f"there must be one {what} per embedding", got=f"{count} embeddings, {len(numbers)} {what}s")
+    return numbers
 
 
 def class_numbers(labels: Labels) -> NDArray[np.int64]:
@@ -103,15 +144,8 @@ def row_numbers(rows: Rows, count: int, what: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _behind(first: Directions, second: Directions) -> Directions:
-    if first.units.shape[1] != second.units.shape[1]:
-        widths = f"{first.units.shape[1]} and {second.units.shape[1]} dimensions"
-        raise BatchError("queries and gallery must have embeddings of one width", got=widths)
-    return Directions(*(torch.cat(pair) for pair in zip(first, second, strict=True)))
-
-
-def _as_list(labels: Labels, count: int) -> list[Any]:
+def _as_list(labels: Labels, count: int, what: str) -> list[Any]:
     values = labels.tolist() if isinstance(labels, (Tensor, np.ndarray)) else list(labels)
     if len(values) != count:
-        raise BatchError("there must be one label per embedding", got=f"{count} embeddings, {len(values)} labels")
+        raise BatchError(f"there must be one {what} per embedding", got=f"{count} embeddings, {len(values)} {what}s")
     return values

@@ -1,132 +1,149 @@
-"""k-means on directions, by Lloyd's iterations in whole numbers: the same clusters on any machine, in any row order.
+"""k-means on directions: where it starts, how often, and what of it belongs to a score's definition.
 
-Centroids are rounded to the grid of the directions, so assignments come from exact inner products (`directions`), and
-sums of members are sums of whole numbers. Rows are first put in the order of their content, so the random start does
-not depend on how a table happens to be stored. float64 is what makes this exact; it costs twice the time of float32.
+The random start does not depend on how a table happens to be stored: rows are put in the order of their `content`
+before any is drawn. With exact iterations (`lloyd`) the same points get the same clusters on any machine, in
+any row order.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from unseen.core.checks import check_count
+from unseen.core.checks import check_choice, check_count
 from unseen.core.randomness import derive, numpy_generator
-from unseen.evaluation.directions import SCALE, Directions
+from unseen.evaluation.content import order_of, row_keys
+from unseen.evaluation.directions import Directions
+from unseen.evaluation.lloyd import Clusters, Tell, Whole, lloyd
 
-
-class Clusters(NamedTuple):
-    """The cluster of each point, and the mean squared distance of the points to their centroids."""
-
-    assignment: NDArray[np.int64]
-    inertia: float
+_STARTS = {"random": "random distinct points", "k-means++": "k-means++"}
+# Points proposed together: more of them and most would be refused, fewer and the products with them are slow.
+_PROPOSALS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class KMeans:
     """How points are clustered; part of the definition of every score that needs clusters.
 
-    Lloyd's iterations from random distinct points, as faiss starts in the authors' code of R (SPEC 4.3). A cluster that
-    loses all its points takes the point farthest from its centroid. Of several restarts the smallest inertia counts.
+    Lloyd's iterations from random distinct points, as faiss starts in the authors' code of R (SPEC 4.3), or from points
+    drawn by k-means++. A cluster that loses all its points takes the point farthest from its centroid. Of several
+    restarts the smallest inertia counts.
 
-    Empty:  with fewer distinct points than clusters, each distinct point is a cluster
+    ===========  ==========================================================================================
+    clusters     their number; that of the classes if None. R's authors take the number of training classes
+    iterations   means taken at most; fewer if no centroid moves any more
+    start        "random": distinct points, each equally likely; "k-means++": by squared distance to those before
+    restarts     starts tried
+    seed         of the starts
+    ===========  ==========================================================================================
+
+    Empty:      with fewer distinct points than clusters, each distinct point is a cluster
+    Reference:  Arthur and Vassilvitskii, k-means++: The Advantages of Careful Seeding, SODA 2007
     """
 
+    clusters: int | None = None
     iterations: int = 20
+    start: Literal["random", "k-means++"] = "random"
     restarts: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.clusters is not None:
+            check_count("KMeans", "clusters", self.clusters)
         check_count("KMeans", "iterations", self.iterations)
+        check_choice("KMeans", "start", self.start, _STARTS)
         check_count("KMeans", "restarts", self.restarts)
         check_count("KMeans", "seed", self.seed, at_least=0)
 
     @property
     def definition(self) -> str:
         """The engine and its settings, in the words that stand beside a score."""
+        number = "one cluster per class" if self.clusters is None else f"{self.clusters} clusters"
         return (
-            f"k-means on unit vectors with one cluster per class (Lloyd, float64, {self.iterations} iterations, "
-            f"{self.restarts} start{'s' if self.restarts > 1 else ''} from random distinct points, seed {self.seed})"
+            f"k-means on unit vectors with {number} (Lloyd, exact, {self.iterations} iterations, "
+            f"{self.restarts} start{'s' if self.restarts > 1 else ''} from {_STARTS[self.start]}, seed {self.seed})"
         )
 
-    def __call__(self, directions: Directions, clusters: int) -> Clusters:
-        """Cluster all points into at most that many clusters."""
-        order = _by_content(directions.units.numpy())
-        units = directions.units[torch.from_numpy(order)]
-        is_new = np.append(True, (units[1:] != units[:-1]).any(dim=1).numpy())
-        distinct = np.flatnonzero(is_new)
-        clusters = min(clusters, len(distinct))
-        starts = [
-            numpy_generator(derive(self.seed, "kmeans", restart)).choice(distinct, size=clusters, replace=False)
-            for restart in range(self.restarts)
-        ]
-        found = [lloyd(units, units[torch.from_numpy(start)], iterations=self.iterations) for start in starts]
-        best = min(found, key=lambda clustering: clustering.inertia)
-        assignment = np.empty_like(best.assignment)
-        assignment[order] = best.assignment
-        return Clusters(assignment, best.inertia)
+    def __call__(self, directions: Directions, classes: int, *, memory: int = 64, tell: Tell | None = None) -> Clusters:
+        """Cluster all points into ``clusters``, or as many as there are classes, or at most one per distinct point.
+
+        ``memory`` in MB bounds the products at hand, beyond a few copies of the centroids; ``tell`` is called with the
+        iterations done and in all.
+        """
+        keys = row_keys(directions)
+        order = order_of(keys)
+        distinct = order[np.append(True, (keys[order[1:]] != keys[order[:-1]]).any(axis=1))]
+        clusters = min(self.clusters or classes, len(distinct))
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(len(order))
+        best: Clusters | None = None
+        for restart in range(self.restarts):
+            generator = numpy_generator(derive(self.seed, "kmeans", restart))
+            if self.start == "random":
+                start = generator.choice(distinct, size=clusters, replace=False)
+            else:
+                start = plus_plus(directions, order, clusters, generator=generator, memory=memory)
+            found = lloyd(
+                directions,
+                directions.whole(start),
+                iterations=self.iterations,
+                ranks=ranks,
+                memory=memory,
+                tell=_shifted(tell, restart, self.restarts),
+            )
+            if best is None or found.inertia < best.inertia:
+                best = found
+        assert best is not None
+        return best
 
 
-def lloyd(units: Tensor, centroids: Tensor, *, iterations: int) -> Clusters:
-    """Lloyd's algorithm: points go to their nearest centroid, centroids to the mean of their points.
+def plus_plus(
+    directions: Directions, order: Whole, clusters: int, *, generator: np.random.Generator, memory: int
+) -> Whole:
+    """Rows drawn one after another, each with a chance in proportion to its squared distance to the nearest before.
 
-    Shape:  units (n, d) and centroids (k, d), whole numbers in float64 -> a cluster in 0 ... k - 1 for each point
+    Many are proposed at once, by the distances d to the rows accepted until then. Of a batch, a proposal whose distance
+    has become d' through those accepted before it is accepted with the chance d' / d: it is then drawn in proportion to
+    d', as if the distances had been brought up to date each time.
     """
-    assignment, distances = _nearest(units, centroids)
-    for _ in range(iterations):
-        _fill_empty(assignment, distances, len(centroids))
-        moved = _means(units, assignment, centroids)
-        if torch.equal(moved, centroids):
-            break
-        centroids = moved
-        assignment, distances = _nearest(units, centroids)
-    return Clusters(assignment, float(distances.mean() / SCALE**2))
+    chosen = [int(order[generator.integers(len(order))])]
+    distances = np.full(len(order), np.iinfo(np.int64).max)
+    _bring_near(distances, directions, np.array(chosen), memory)
+    while len(chosen) < clusters:
+        # A sum in the order of content: the same in any order of the rows.
+        heights = np.cumsum(distances[order].astype(np.float64))
+        draws = generator.random((min(_PROPOSALS, 1 + len(chosen) // 4), 2))
+        aims = np.minimum(draws[:, 0] * heights[-1], np.nextafter(heights[-1], 0))
+        proposed = order[np.searchsorted(heights, aims, side="right")]
+        between = _distances_between(directions, proposed, proposed)
+        accepted: list[int] = []
+        for place, row in enumerate(proposed):
+            now = min(distances[row], between[place, accepted].min(initial=np.iinfo(np.int64).max))
+            if draws[place, 1] * distances[row] < now:
+                accepted.append(place)
+        accepted = accepted[: clusters - len(chosen)]
+        chosen += proposed[accepted].tolist()
+        _bring_near(distances, directions, proposed[accepted], memory)
+    return np.array(chosen)
 
 
-def _nearest(units: Tensor, centroids: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nearest centroid of each point, the first of equally near ones, and the squared distance to it."""
-    half_norms = ((centroids * centroids).sum(dim=1) / 2).numpy()
-    assignment = np.empty(len(units), dtype=np.int64)
-    distances = np.empty(len(units))
-    rows = max(1, 2**22 // len(centroids))
-    for start in range(0, len(units), rows):
-        block = units[start : start + rows]
-        # |x - c|^2 = |x|^2 - 2 (x.c - |c|^2 / 2): the nearest centroid has the largest bracket.
-        brackets = (block @ centroids.T).numpy()
-        brackets -= half_norms
-        nearest = brackets.argmax(axis=1)
-        assignment[start : start + rows] = nearest
-        norms = (block * block).sum(dim=1).numpy()
-        distances[start : start + rows] = norms - 2 * brackets[np.arange(len(nearest)), nearest]
-    return assignment, np.maximum(distances, 0.0)
+def _bring_near(distances: Whole, directions: Directions, rows: Whole, memory: int) -> None:
+    """Lower the squared distance of each point to its nearest chosen row by some newly chosen rows."""
+    step = max(1, memory * 2**20 // (32 * (directions.width + len(rows))))
+    for first in range(0, len(distances), step):
+        block = slice(first, min(first + step, len(distances)))
+        distances[block] = np.minimum(distances[block], _distances_between(directions, block, rows).min(axis=1))
 
 
-def _fill_empty(assignment: NDArray[np.int64], distances: NDArray[np.float64], clusters: int) -> None:
-    """Give each empty cluster the farthest point that is not the last of its own cluster."""
-    counts = np.bincount(assignment, minlength=clusters)
-    empty = np.flatnonzero(counts == 0)
-    if len(empty) == 0:
-        return
-    farthest = iter(np.argsort(-distances, kind="stable"))
-    for cluster in empty:
-        for point in farthest:
-            if distances[point] > 0 and counts[assignment[point]] > 1:
-                counts[assignment[point]] -= 1
-                assignment[point] = cluster
-                break
+def _distances_between(directions: Directions, rows: slice | Whole, others: Whole) -> NDArray[np.int64]:
+    ones, twos = directions.whole(rows), directions.whole(others)
+    squares = [(whole * whole).sum(dim=1).to(torch.int64).numpy() for whole in (ones, twos)]
+    return squares[0][:, None] + squares[1] - 2 * (ones @ twos.T).to(torch.int64).numpy()
 
 
-def _means(units: Tensor, assignment: NDArray[np.int64], centroids: Tensor) -> Tensor:
-    index = torch.from_numpy(assignment)
-    sums = torch.zeros_like(centroids).index_add_(0, index, units)
-    counts = torch.bincount(index, minlength=len(centroids)).to(sums.dtype)[:, None]
-    return torch.where(counts > 0, (sums / counts.clamp(min=1)).round() + 0.0, centroids)
-
-
-def _by_content(units: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The rows in the order of their bytes; equal rows are the same point, so their order does not matter."""
-    rows = np.ascontiguousarray(units)
-    return np.argsort(rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel(), kind="stable")
+def _shifted(tell: Tell | None, restart: int, restarts: int) -> Tell | None:
+    if tell is None:
+        return None
+    return lambda done, total: tell(restart * total + done, restarts * total)

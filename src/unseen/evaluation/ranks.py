@@ -16,9 +16,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unseen.evaluation.compiled import IS_COMPILED
+from unseen.evaluation.counting import Counts
 from unseen.evaluation.inputs import Table
+from unseen.evaluation.positives import Positives, find_positives
+from unseen.evaluation.screening import count_by_screening, count_by_sorting
 
 Whole = NDArray[np.int64]
+
+_FEW_PAIRS = 2**22
+_MANY_POSITIVES = 256
 
 
 class TiedGroups(NamedTuple):
@@ -39,7 +46,7 @@ class Ranks:
     above        for each positive: candidates strictly more similar to the query
     tied         for each positive: candidates exactly as similar, the positive itself among them
     positives    for each query: number of its positives (same class, in the gallery, not itself)
-    candidates   for each query: number of gallery items, the query itself not among them
+    candidates   for each query: number of gallery items that may answer it, the query itself not among them
     ===========  ==================================================================================
 
     Without ties the rank of a positive is ``above + 1``.
@@ -83,55 +90,39 @@ class Ranks:
         return Ranks(self.above[kept], self.tied[kept], self.positives[queries], self.candidates[queries])
 
 
-def rank_positives(table: Table, *, memory: int = 64, chunk: int | None = None) -> Ranks:
-    """The ranks of all positives of all queries, in blocks of queries.
+def rank_positives(table: Table, *, memory: float = 500) -> Ranks:
+    """The ranks of all positives of all queries.
 
-    A block of ``chunk`` queries is compared with the whole gallery; by default as many as ``memory`` (in MB, beyond the
-    embeddings) allows. The result does not depend on either, nor on the number of threads.
+    ``memory`` is in MB beyond the embeddings, what the directions keep included. The result depends neither on it nor
+    on the number of threads, nor on whether loops are compiled.
     """
-    # The gallery in the order of its classes: the positives of a query are then one slice.
-    gallery = table.gallery[np.argsort(table.classes[table.gallery], kind="stable")]
-    items = table.directions.take(gallery)
-    classes = table.classes[gallery]
-    wanted = table.classes[table.queries]
-    starts = np.searchsorted(classes, wanted, side="left")
-    sizes = np.searchsorted(classes, wanted, side="right") - starts
-    places = np.full(len(table.classes), -1)
-    places[gallery] = np.arange(len(gallery))
-    own = places[table.queries]
-    positives = sizes - (own >= 0)
-    offsets = np.cumsum(positives) - positives
-    above = np.empty(positives.sum(), dtype=np.int64)
-    tied = np.empty_like(above)
-
-    # Queries of one class after the other: a block then holds slices of similar length.
-    order = np.argsort(starts, kind="stable")
-    for block in _blocks(order, sizes, len(gallery), memory, chunk):
-        similarity = (table.directions.units[torch.from_numpy(table.queries[block])] @ items.units.T).numpy()
-        similarity *= items.inverse_norms.numpy()
-        has_self = np.flatnonzero(own[block] >= 0)
-        # Below every similarity, so the query counts neither as a positive nor as a rival.
-        similarity[has_self, own[block][has_self]] = -np.inf
-
-        steps = np.arange(sizes[block].max())
-        columns = np.minimum(starts[block][:, None] + steps, len(gallery) - 1)
-        values = np.take_along_axis(similarity, columns, axis=1)
-        values[steps >= sizes[block][:, None]] = -np.inf
-        values = np.sort(values, axis=1)[:, ::-1].copy()
-        similarity.sort(axis=1)
-        rows, wanted_values = torch.from_numpy(similarity), torch.from_numpy(values)
-        at_most = torch.searchsorted(rows, wanted_values, right=True).numpy()
-        below = torch.searchsorted(rows, wanted_values).numpy()
-
-        is_positive = steps < positives[block][:, None]
-        target = (offsets[block][:, None] + steps)[is_positive]
-        above[target] = (len(gallery) - at_most)[is_positive]
-        tied[target] = (at_most - below)[is_positive]
-    return Ranks(above, tied, positives, len(gallery) - (own >= 0).astype(np.int64))
+    positives = find_positives(table, memory=memory)
+    count = count_by_screening if _is_worth_screening(positives) else count_by_sorting
+    return in_order_of_the_table(positives, count(positives, memory=memory))
 
 
-def _blocks(order: Whole, sizes: Whole, gallery: int, memory: int, chunk: int | None) -> list[Whole]:
-    if chunk is None:
-        # Similarities of this block and of the one before, and about eight arrays as wide as the largest class.
-        chunk = max(1, int(memory * 1e6) // (8 * (2 * gallery + 8 * int(sizes.max()))))
-    return [order[start : start + chunk] for start in range(0, len(order), chunk)]
+def _is_worth_screening(positives: Positives) -> bool:
+    queries, gallery = len(positives.comparison.queries), len(positives.comparison.gallery)
+    return (
+        IS_COMPILED
+        # Loading or compiling the loops takes longer than these few pairs.
+        and queries * gallery >= _FEW_PAIRS
+        # So many thresholds that float32 decides too little between them.
+        and len(positives.similarities) <= _MANY_POSITIVES * queries
+        # The compiled loops number the positives of a query in 16 bits.
+        and int(np.diff(positives.starts).max(initial=0)) < 2**15
+        # The bound on the error is that of float32.
+        and torch.get_float32_matmul_precision() == "highest"
+    )
+
+
+def in_order_of_the_table(positives: Positives, counts: Counts) -> Ranks:
+    """The ranks of the queries as the table lists them, from counts in the order of the classes."""
+    place = np.empty_like(positives.order)
+    place[positives.order] = np.arange(len(place))
+    sizes = np.diff(positives.starts)[place]
+    # Similarities ascend; the nearest positive comes first.
+    steps = np.arange(len(positives.similarities)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    source = np.repeat(positives.starts[1:][place], sizes) - 1 - steps
+    candidates = positives.comparison.candidates()[place]
+    return Ranks(counts.above[source], counts.tied[source], sizes, candidates)

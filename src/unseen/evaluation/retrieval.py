@@ -77,6 +77,31 @@ def expected_precision_sum(ranks: Ranks, places: NDArray[np.int64]) -> Values:
     return _sum_by_query(ranks, query, np.where(size == 1, alone, tied))
 
 
+def expected_gain(ranks: Ranks, places: NDArray[np.int64]) -> Values:
+    r"""Expected discounted gain of the first ``places[q]`` places: the sum of rel(i) / log2(i + 1).
+
+    In a tied group of t items behind n others, of which m places count, each positive stands on each place with
+    probability 1 / t: it gains :math:`\frac1t \sum_{j=1}^{m} 1 / \log_2(n + j + 1)`.
+    """
+    sums = _discounts(int(ranks.candidates.max(initial=0)))
+    inside = np.clip(places[ranks.query] - ranks.above, 0, ranks.tied)
+    gains = (sums[ranks.above + inside] - sums[ranks.above]) / ranks.tied
+    return _sum_by_query(ranks, ranks.query, gains)
+
+
+def _discounts(places: int) -> Values:
+    """Sums of the first 0, 1, ..., ``places`` discounts 1 / log2(i + 1)."""
+    return np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, places + 2)))])
+
+
+def normalised_gain(ranks: Ranks, places: NDArray[np.int64]) -> Values:
+    """Expected discounted gain divided by that of the best ranking, which has its positives first."""
+    best = np.minimum(ranks.positives, places)
+    ideal = _discounts(int(best.max(initial=0)))[best]
+    # Differences of sums are rounded; no ranking is better than the best.
+    return np.minimum(expected_gain(ranks, places) / np.where(best > 0, ideal, 1.0), 1.0)
+
+
 def _sum_by_query(ranks: Ranks, query: NDArray[np.int64], terms: Values) -> Values:
     return np.bincount(query, weights=terms, minlength=len(ranks.positives)).astype(np.float64)
 
@@ -180,6 +205,17 @@ class MAPAt1000(_Facts):
         return expected_precision_sum(ranks, _everywhere(ranks, 1000)) / (ranks.positives + 1)
 
 
+@score("map@1000_printed")
+class MAPAt1000Printed(_Facts):
+    """mAP@1000 as equation 30 of R prints it (SPEC 4.6); at most R / 1000, so no table reports it."""
+
+    definition = "mean over queries of (positives among the 1000 nearest) / 1000"
+
+    def __call__(self, ranks: Ranks) -> Values:
+        """One value for each query."""
+        return expected_hits(ranks, _everywhere(ranks, 1000)) / 1000
+
+
 @score("ap")
 class AveragePrecision(_Facts):
     """Average precision over the full ranking (SPEC 4.7)."""
@@ -189,3 +225,24 @@ class AveragePrecision(_Facts):
     def __call__(self, ranks: Ranks) -> Values:
         """One value for each query."""
         return _per_positive(ranks, expected_precision_sum(ranks, ranks.candidates))
+
+
+@score("ndcg")
+class NDCG(_Facts):
+    """Normalised discounted cumulative gain over the full ranking or the k nearest; a positive gains 1, all else 0.
+
+    Reference:  Jarvelin and Kekalainen, Cumulated gain-based evaluation of IR techniques, TOIS 2002
+    """
+
+    def __init__(self, *, k: int | None = None) -> None:
+        if k is not None:
+            check_count("NDCG", "k", k)
+        self.k = k
+        where = "whole gallery" if k is None else f"{k} nearest"
+        self.definition = (
+            f"mean over queries of sum of rel(i) / log2(i + 1) over the {where}, divided by its best value"
+        )
+
+    def __call__(self, ranks: Ranks) -> Values:
+        """One value for each query."""
+        return normalised_gain(ranks, ranks.candidates if self.k is None else _everywhere(ranks, self.k))

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
@@ -12,9 +12,14 @@ from unseen.core.checks import check_count
 from unseen.core.console import table
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest, score
+from unseen.evaluation.intervals import Draws
 
 # The order in which people read them; what others register follows by name.
-_FIRST = ("recall", "precision", "r_precision", "map@r", "map@c", "map@c_printed", "map@1000", "ap", "nmi", "f1")
+_FIRST = (
+    *("recall", "precision", "r_precision", "map@r", "map@c", "map@c_printed", "map@1000", "map@1000_printed"),
+    *("ap", "mrr", "ndcg", "nmi", "ami", "f1", "nmi_super", "f1_super", "rho", "rho@2", "rho_reverse"),
+    *("intra", "inter", "intra_inter", "alignment", "uniformity", "pair_auc", "pair_ap", "pair_eer"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +31,9 @@ class Scores(Mapping[str, float]):
     queries, gallery            number of queries, and of items they are compared with
     classes                     number of classes in the evaluated set
     queries_without_positives   queries whose class nobody else in the gallery has
+    intervals                   for each score: where it would lie on other classes of the same kind
+    left_out                    known scores that the caller asked to leave out
+    draws                       replicates of the scores for a paired comparison; not part of `to_dict`
     ==========================  ======================================================================
     """
 
@@ -35,10 +43,15 @@ class Scores(Mapping[str, float]):
     gallery: int
     classes: int
     queries_without_positives: int
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    draws: Draws | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "numbers", MappingProxyType(dict(self.numbers)))
-        object.__setattr__(self, "definitions", MappingProxyType(dict(self.definitions)))
+        intervals = {name: (float(low), float(high)) for name, (low, high) in self.intervals.items()}
+        for name, content in (("numbers", self.numbers), ("definitions", self.definitions), ("intervals", intervals)):
+            object.__setattr__(self, name, MappingProxyType(dict(content)))
+        object.__setattr__(self, "left_out", tuple(self.left_out))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be sent to another process; its content can.
@@ -61,15 +74,18 @@ class Scores(Mapping[str, float]):
 
     def to_dict(self) -> dict[str, Any]:
         """The scores as JSON can hold them."""
-        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content = {name: getattr(self, name) for name in _kept()}
+        content["intervals"] = {name: list(interval) for name, interval in self.intervals.items()}
+        content["left_out"] = list(self.left_out)
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in content.items()}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Scores":
         """The scores that `to_dict` wrote."""
-        names = {field.name for field in fields(cls)}
-        if set(content) != names:
-            raise DataError(f"scores must hold exactly {', '.join(sorted(names))}", got=sorted(content))
+        # Files written before there were intervals are read as well.
+        content = {"intervals": {}, "left_out": []} | dict(content)
+        if set(content) != set(_kept()):
+            raise DataError(f"scores must hold exactly {', '.join(sorted(_kept()))}", got=sorted(content))
         return cls(**content)
 
     def table(self) -> Table:
@@ -80,35 +96,71 @@ class Scores(Mapping[str, float]):
             "gallery": self.gallery,
             "classes": self.classes,
         }
-        rows = [[name, f"{value:.4f}"] for name, value in self.items()]
-        return table("scores", ["score", "value"], rows + [[name, f"{count:,}"] for name, count in counts.items()])
+        rows = [[name, f"{value:.4f}", _interval(self.intervals.get(name))] for name, value in self.items()]
+        rows += [[name, "left out", ""] for name in self.left_out]
+        rows += [[name, f"{count:,}", ""] for name, count in counts.items()]
+        confidence = "" if self.draws is None else f"{self.draws.bootstrap.confidence:.0%} "
+        columns = ["score", "value", f"{confidence}interval over classes"]
+        if not self.intervals:
+            columns, rows = columns[:2], [row[:2] for row in rows]
+        return table("scores", columns, rows)
 
 
-def read_names(names: str | Sequence[str] | None, ks: Sequence[int]) -> dict[str, Any]:
-    """The score that each name stands for, in the order asked.
+def _kept() -> list[str]:
+    return [field.name for field in fields(Scores) if field.name != "draws"]
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.4f} to {interval[1]:.4f}"
+
+
+def read_names(
+    names: str | Sequence[str] | None, ks: Sequence[int], without: str | Sequence[str] | None = None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The score that each name stands for, in the order asked, and the names of those that are left out.
 
     ``recall`` and ``precision`` stand for all of ``ks``; ``recall@3`` for that k. None stands for every known score.
+    ``clusters``, ``structure``, ... (the basis of a score) stand for all scores that are computed from it.
 
-    >>> list(read_names("recall,map@r,precision@10", ks=(1, 2)))
-    ['recall@1', 'recall@2', 'map@r', 'precision@10']
+    >>> found, left_out = read_names("recall,map@r,precision@10,nmi", ks=(1, 2), without="clusters")
+    >>> list(found), left_out
+    (['recall@1', 'recall@2', 'map@r', 'precision@10'], ('nmi',))
     """
-    if isinstance(names, str):
-        names = [name.strip() for name in names.split(",")]
-    found: dict[str, Any] = {}
-    for name in _all_names() if names is None else names:
-        found.update(_read_name(name, ks))
+    found = _found(_listed(names), ks)
     if not found:
         raise ConfigError("no score is asked for", use="scores=None for all of them")
+    left_out = tuple(name for name in _found(_listed(without or ()), ks) if name in found)
+    kept = {name: score for name, score in found.items() if name not in left_out}
+    if not kept:
+        raise ConfigError("evaluate: every score that was asked for is left out", got=", ".join(left_out))
+    return kept, left_out
+
+
+def _listed(names: str | Sequence[str] | None) -> Sequence[str]:
+    if names is None:
+        return _all_names()
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+
+
+def _found(names: Sequence[str], ks: Sequence[int]) -> dict[str, Any]:
+    by_basis: dict[str, list[str]] = {}
+    for name in _all_names():
+        by_basis.setdefault(score[name].basis, []).append(name)
+    found: dict[str, Any] = {}
+    for name in names:
+        for each in by_basis.get(name, [name]):
+            found.update(_read_name(each, ks))
     return found
 
 
 def _all_names() -> list[str]:
-    return sorted(score.names(), key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    names = [name for name in score.names() if getattr(score[name], "is_default", True)]
+    return sorted(names, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
 
 
 def _read_name(name: str, ks: Sequence[int]) -> dict[str, Any]:
     if name in score:
-        if not _takes_k(name):
+        if not _takes_k(name, or_none=False):
             return {name: score[name]()}
         for k in ks:
             check_count("evaluate", "each of ks", k)
@@ -119,5 +171,7 @@ def _read_name(name: str, ks: Sequence[int]) -> dict[str, Any]:
     raise score.unknown(name)
 
 
-def _takes_k(name: str) -> bool:
-    return "k" in inspect.signature(score[name]).parameters
+def _takes_k(name: str, *, or_none: bool = True) -> bool:
+    """Whether a score is a family over k; where k may be None its bare name is a score of its own."""
+    k = inspect.signature(score[name]).parameters.get("k")
+    return k is not None and (or_none or k.default is not None)

@@ -1,4 +1,4 @@
-"""What a report shows of a run: a sample of embeddings for a map, and queries with their nearest neighbours."""
+"""What a report shows of a run: a sample of embeddings for a map, queries with their neighbours, and failures."""
 
 import io
 import zipfile
@@ -12,14 +12,18 @@ from unseen.core.errors import DataError
 from unseen.core.files import write_bytes
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, Split
+from unseen.evaluation.failures import failures
 from unseen.evaluation.neighbours import nearest_neighbours
+from unseen.evaluation.shown_failures import Numbers, ShownFailures
 
 LARGEST = 512 * 1024 * 1024  # bytes after unpacking; a file of ours holds a few MB
 MAP_POINTS = 900
 QUERIES = 12
 NEIGHBOURS = 8
+FAILURES = 8  # of each kind
 THUMBNAIL = 48
 MAP_THUMBNAIL = 24
+_OF_FAILURES = "failure_"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,6 +46,7 @@ class Shown:
     map_thumbnails: np.ndarray | None = None  # (M, h, w) or (M, h, w, 3)
     query_thumbnails: np.ndarray | None = None  # (Q, h, w) or (Q, h, w, 3)
     neighbour_thumbnails: np.ndarray | None = None  # (Q, K, h, w) or (Q, K, h, w, 3)
+    failures: ShownFailures | None = None  # None in files written before there were any
 
     def __post_init__(self) -> None:
         points, queries = self.map_labels.shape, self.query_names.shape
@@ -72,7 +77,7 @@ class Shown:
 
 
 def show(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> Shown:
-    """A sample of the test side; it depends on the split alone, so that methods are shown on the same items."""
+    """A sample of the test side, the same for every method as it depends on the split alone; and its failures."""
     generator = numpy_generator(derive(int(split.fingerprint, 16), "shown"))
     place = {int(index): position for position, index in enumerate(split.test)}
     chosen = _whole_classes(catalogue.labels[split.test], generator)
@@ -98,6 +103,41 @@ def show(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> Shown:
         neighbour_right=np.asarray(found.right),
         neighbour_similarity=np.asarray(found.similarities, dtype=np.float32),
         neighbour_thumbnails=_thumbnails(catalogue, split.test[found.indices], THUMBNAIL),
+        failures=_failures(embeddings, catalogue, split, gallery),
+    )
+
+
+def _failures(embeddings: np.ndarray, catalogue: Catalogue, split: Split, gallery: Numbers) -> ShownFailures:
+    labels = catalogue.labels[split.test]
+    queries = np.searchsorted(split.test, split.queries)
+    found = failures(embeddings, labels, queries=queries, gallery=gallery, count=FAILURES)
+    worst, confused, near = found.worst, found.confused, found.near_duplicates
+    nearest = np.empty((len(worst.query), 0), dtype=np.int64)
+    similarity = np.empty(nearest.shape)
+    if len(worst.query):
+        neighbours = nearest_neighbours(embeddings, labels, queries=worst.query, k=NEIGHBOURS, gallery=gallery)
+        nearest, similarity = neighbours.indices, neighbours.similarities
+    tables = [
+        np.column_stack([worst.query, worst.positive, nearest]),
+        np.column_stack([confused.query, confused.item]),
+        np.column_stack([near.first, near.second]),
+    ]
+    items = np.unique(np.concatenate([table.ravel() for table in tables]))
+    of_class = np.rint(confused.queries / confused.share).astype(np.int64)
+    return ShownFailures(
+        names=np.array(catalogue.ids, dtype=np.str_)[split.test[items]],
+        classes=np.array(catalogue.class_names, dtype=np.str_)[labels[items]],
+        labels=labels[items],
+        worst_items=np.searchsorted(items, tables[0]),
+        worst_similarity=np.column_stack([worst.positive_similarity, similarity]),
+        worst_rank=worst.rank,
+        confused_items=np.searchsorted(items, tables[1]),
+        confused_queries=np.column_stack([confused.queries, of_class]),
+        duplicate_items=np.searchsorted(items, tables[2]),
+        duplicate_similarity=near.similarity,
+        totals=np.array([found.failed_queries, found.queries, found.confused_pairs, found.duplicate_pairs]),
+        duplicate_threshold=np.array(found.duplicate_similarity),
+        thumbnails=_thumbnails(catalogue, split.test[items], THUMBNAIL) if len(items) else None,
     )
 
 
@@ -122,7 +162,9 @@ def _whole_classes(labels: np.ndarray, generator: np.random.Generator) -> np.nda
 
 def save_shown(path: Path, shown: Shown) -> None:
     """Write the arrays as a compressed npz that needs no pickle, in one atomic step; same bytes for same arrays."""
-    arrays = {entry.name: getattr(shown, entry.name) for entry in fields(shown)}
+    arrays = {entry.name: getattr(shown, entry.name) for entry in fields(shown) if entry.name != "failures"}
+    if shown.failures is not None:
+        arrays |= {_OF_FAILURES + entry.name: getattr(shown.failures, entry.name) for entry in fields(ShownFailures)}
     buffer = io.BytesIO()
     kept = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
     for name, array in kept.items():
@@ -137,14 +179,17 @@ def load_shown(path: Path) -> Shown:
 
     Raises: DataError for a file that is missing, damaged, too large, or holds anything but these arrays.
     """
-    known = {entry.name for entry in fields(Shown)}
+    known = {entry.name for entry in fields(Shown)} - {"failures"}
+    known_failures = {_OF_FAILURES + entry.name for entry in fields(ShownFailures)}
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
                 raise DataError(f"{path} unpacks to more than {LARGEST} bytes", use="a file written by this version")
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files if name in known}
-        return Shown(**arrays)
+            failed = {name: stored[name] for name in stored.files if name in known_failures}
+        parts = {name.removeprefix(_OF_FAILURES): array for name, array in failed.items()}
+        return Shown(**arrays, failures=ShownFailures(**parts) if parts else None)
     except FileNotFoundError:
         raise DataError(f"no file {path}") from None
     except (zipfile.BadZipFile, ValueError, EOFError, TypeError, AttributeError, KeyError, OSError) as problem:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_count
 from unseen.core.registry import backbone
+from unseen.models.cutting import Step, channels_last
 
 
 @backbone("convnet")
@@ -47,4 +48,11 @@ class ConvNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of the images, flattened: where a stroke lies matters on small images."""
-        return self.blocks(images.contiguous(memory_format=torch.channels_last)).flatten(1)
+        return self.blocks(channels_last(images)).flatten(1)
+
+    def steps(self) -> list[Step]:
+        """The steps of a forward pass, for a cut; "blocks.1" is the second block."""
+        each = len(self.blocks) // self.layers
+        parts = [self.blocks[each * layer : each * (layer + 1)] for layer in range(self.layers)]
+        blocks: list[Step] = [(f"blocks.{layer}", part) for layer, part in enumerate(parts)]
+        return [*blocks, ("flatten", nn.Flatten())]

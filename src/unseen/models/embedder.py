@@ -53,6 +53,13 @@ class Embedder(nn.Module):
         """Raw embeddings."""
         return self.head(self.backbone(inputs))
 
+    def on(self, backbone: nn.Module) -> "Embedder":
+        """An embedder with this head and this policy on another backbone; the head is shared, not copied."""
+        policy: BatchNormPolicy = "frozen" if self.freezes_batch_norm else "trained"
+        other = Embedder(backbone, embedding_size=None, batch_norm=policy)
+        other.head, other.width = self.head, self.width
+        return other
+
     def train(self, mode: bool = True) -> "Embedder":
         """Training mode, but for batch norms whose statistics stay frozen."""
         super().train(mode)

@@ -7,6 +7,7 @@ import unseen
 from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json
+from unseen.core.registry import score
 from unseen.evaluation.shown import load_shown
 from unseen.reports.content import MAY_DIFFER, Content, Failed, Row
 from unseen.studies import Store
@@ -54,6 +55,7 @@ def _of_study(folder: Path) -> Content:
         if state.state == "failed"
         for cell in [state.cell]
     ]
+    lower_is_better, not_shares = _facts(rows)
     return Content(
         title=plan.get("title", folder.name),
         version=unseen.__version__,
@@ -62,6 +64,8 @@ def _of_study(folder: Path) -> Content:
         split_descriptions=plan.get("described", {}),
         # How many images of a class a batch holds belongs to a loss: proxies want one, pairs want several.
         may_differ=(*MAY_DIFFER, "per_class"),
+        lower_is_better=lower_is_better,
+        not_shares=not_shares,
     )
 
 
@@ -73,7 +77,26 @@ def _of_run(folder: Path) -> Content:
     data = Path(recipe["data"].get("path", recipe["data"]["name"])).stem
     labels = (data, recipe["split"]["name"], method, recipe["seed"])
     row = _row(labels, read_json(folder / "result.json"), folder)
-    return Content(title=f"{method} on {data}", version=unseen.__version__, rows=[row])
+    lower_is_better, not_shares = _facts([row])
+    return Content(
+        title=f"{method} on {data}",
+        version=unseen.__version__,
+        rows=[row],
+        lower_is_better=lower_is_better,
+        not_shares=not_shares,
+    )
+
+
+def _facts(rows: list[Row]) -> tuple[list[str], list[str]]:
+    """Scores of which less is better, and scores that are no shares."""
+    lower_is_better, not_shares = [], []
+    for name in dict.fromkeys(name for row in rows for name in row.scores):
+        known = name if name in score else name.rpartition("@")[0]
+        # A score of another version may be unknown here; it is then shown as it is.
+        if known in score:
+            lower_is_better += [] if score[known].higher_is_better else [name]
+            not_shares += [] if score[known].bounds == (0.0, 1.0) else [name]
+    return lower_is_better, not_shares
 
 
 def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Row:
@@ -93,6 +116,7 @@ def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Ro
             "queries without positives": scores["queries_without_positives"],
         },
         definitions=scores["definitions"],
+        intervals={name: (low, high) for name, (low, high) in scores.get("intervals", {}).items()},
         history=content["history"],
         protocol=protocol,
         seconds=content["seconds"],

@@ -18,6 +18,7 @@ class Row:
     is_trained     False for rows that show what is there without learning (raw pixels, un-trained network)
     counts         "queries", "classes", "gallery", "queries without positives", ...
     definitions    a sentence for each score
+    intervals      for each score where it would lie on other classes of the same kind
     history        {"epoch", "step", "loss", "validation": {score: value} or absent, "seconds"} an epoch
     protocol       nested: everything that the scores depend on
     shown          embeddings and neighbours to draw, where they were kept
@@ -36,6 +37,7 @@ class Row:
     protocol: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     shown: Shown | None = None
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class Content:
     ==================  ===============================================================================
     main_score          the score that ranks; where no row has it, the first score of the first row
     lower_is_better     scores of which less is better
+    not_shares          scores that are no share of anything, so not to be read in per cent
     split_descriptions  for a split label, words that follow "On": "characters never seen in training"
     compare_with        the un-trained method that maps and neighbours show beside the best one
     may_differ          protocol fields (a component of the path) in which ranked rows may differ
@@ -66,6 +69,7 @@ class Content:
     failed: Sequence[Failed] = ()
     main_score: str = "recall@1"
     lower_is_better: Sequence[str] = ()
+    not_shares: Sequence[str] = ()
     split_descriptions: Mapping[str, str] = field(default_factory=dict)
     compare_with: str = "un-trained network"
     may_differ: Sequence[str] = MAY_DIFFER

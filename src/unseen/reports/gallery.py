@@ -49,12 +49,13 @@ class _Pictures:
     neighbours: np.ndarray | None
     ink: Ink | None
 
-    def uri(self, images: np.ndarray | None, *position: int) -> str:
-        """The picture at a position as a data URI; empty where there are no pictures."""
-        if images is None:
-            return ""
-        image = images[position]
-        return tinted(image, self.ink, (0, 0, 0), PIXELS) if self.ink else photograph(image, PIXELS)
+
+def picture(images: np.ndarray | None, ink: Ink | None, *position: int) -> str:
+    """The picture at a position as a data URI; empty where there are no pictures."""
+    if images is None:
+        return ""
+    image = images[position]
+    return tinted(image, ink, (0, 0, 0), PIXELS) if ink else photograph(image, PIXELS)
 
 
 def _pictures(shown: Shown) -> _Pictures:
@@ -75,7 +76,7 @@ def _neighbours(shown: Shown, pictures: _Pictures, query: int, method: str) -> F
         name = isolated(cut(str(shown.neighbour_names[query, rank]), 200))
         tiles.append(
             Tile(
-                uri=pictures.uri(pictures.neighbours, query, rank),
+                uri=picture(pictures.neighbours, pictures.ink, query, rank),
                 is_drawing=pictures.ink is not None,
                 class_name=str(shown.neighbour_classes[query, rank]),
                 words=f"{rank + 1}. {name}, similarity {float(shown.neighbour_similarity[query, rank]):.3f}",
@@ -101,7 +102,7 @@ def gallery(runs: Sequence[tuple[str, Shown]]) -> tuple[Query, ...]:
                 # Names may repeat: the first run's own queries are taken by position.
                 where = position if shown is first else known.index(name)
                 found.append(_neighbours(shown, drawn, where, method))
-        uri = own.uri(own.queries, position)
+        uri = picture(own.queries, own.ink, position)
         tile = Tile(uri, own.ink is not None, str(first.query_classes[position]), isolated(cut(name, 200)))
         queries.append(Query(tile, tuple(found)))
     return tuple(queries)

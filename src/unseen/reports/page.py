@@ -14,6 +14,7 @@ from unseen.core.files import write_text
 from unseen.reports.charts import curve, curve_chart, score_chart, strip
 from unseen.reports.content import Content, Row
 from unseen.reports.drawing import Drawing
+from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
 from unseen.reports.maps import Hue, Map, draw_map
 from unseen.reports.ranking import Entry, Ranking, are_percentages, cell, rankings, stamp
@@ -36,6 +37,7 @@ def build_report(content: Content) -> str:
         curves=_curve_views(tables, percent),
         maps=[view for table in drawn if (view := _map_view(content, table))],
         galleries=[view for table in drawn if (view := _gallery_view(content, table))],
+        failures=[view for table in drawn if (view := _failure_view(content, table))],
         has_all_drawn=len(drawn) == len(tables),
         definitions=_definitions(content),
         seconds=duration(math.fsum(row.seconds for row in content.rows)),
@@ -129,7 +131,14 @@ def _cell_view(table: Ranking, entry: Entry, score: str, percent: dict[str, bool
     summary = entry.summary(score)
     is_best = entry.is_trained and score in table.best and summary.mean == table.best[score]
     missing = entry.seeds - len(summary.values)
-    return {"mean": mean, "deviation": deviation, "is_best": is_best, "of": len(summary.values) if missing else None}
+    interval = entry.interval(score)
+    return {
+        "mean": mean,
+        "deviation": deviation,
+        "is_best": is_best,
+        "of": len(summary.values) if missing else None,
+        "interval": None if interval is None else [number(end, percent=percent[score]) for end in interval],
+    }
 
 
 def _headline(content: Content, table: Ranking, percent: dict[str, bool]) -> dict[str, Any]:
@@ -240,3 +249,11 @@ def _gallery_view(content: Content, table: Ranking) -> dict[str, Any] | None:
     rows = _drawn_rows(content, table)
     queries = gallery([(row.method, row.shown) for row in rows if row.shown is not None])
     return {"ranking": table, "queries": queries, "rows": rows} if queries else None
+
+
+def _failure_view(content: Content, table: Ranking) -> dict[str, Any] | None:
+    """Where the best method fails of which that is known."""
+    for row in _with_shown(table.trained) + _drawn_rows(content, table):
+        if row.shown is not None and row.shown.failures is not None:
+            return {"ranking": table, "row": row, "gallery": failure_gallery(row.shown.failures)}
+    return None

@@ -52,6 +52,14 @@ class Entry:
         """A score over the seeds."""
         return Summary(tuple(float(row.scores[score]) for row in self.rows if score in row.scores))
 
+    def interval(self, score: str) -> tuple[float, float] | None:
+        """The mean ends of the intervals of the seeds, where all of them have one: how classes differ, not seeds."""
+        found = [row.intervals.get(score) for row in self.rows if score in row.scores]
+        ends = [interval for interval in found if interval is not None]
+        if not ends or len(ends) < len(found):
+            return None
+        return math.fsum(low for low, _ in ends) / len(ends), math.fsum(high for _, high in ends) / len(ends)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -110,7 +118,8 @@ def are_percentages(content: Content) -> dict[str, bool]:
     answer = {}
     for name in score_names(content):
         values = [row.scores[name] for row in content.rows if name in row.scores]
-        answer[name] = all(0 <= value <= 1 for value in values if math.isfinite(value))
+        is_share = all(0 <= value <= 1 for value in values if math.isfinite(value))
+        answer[name] = is_share and name not in content.not_shares
     return answer
 
 

@@ -11,6 +11,7 @@ from unseen.reports.content import Content
 from unseen.reports.ranking import Ranking, are_percentages, cell, rankings, score_names
 from unseen.reports.text import plain
 
+_PARTS = ("mean", "standard deviation", "interval low", "interval high", "seeds")
 NOTE = "Mean ± population standard deviation over seeds."
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 MARKDOWN_SIGNS = "\\`*_{}[]()#+!|~:$"
@@ -57,7 +58,7 @@ def to_csv(content: Content) -> str:
     scores = score_names(content)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    heads = [f"{csv_text(score)} {part}" for score in scores for part in ("mean", "standard deviation", "seeds")]
+    heads = [f"{csv_text(score)} {part}" for score in scores for part in _PARTS]
     writer.writerow(["data", "split", "rank", "method", "trained", "seeds", *heads, "note"])
     for table in rankings(content):
         for entry in table.entries:
@@ -66,7 +67,9 @@ def to_csv(content: Content) -> str:
                 summary = entry.summary(score)
                 mean = "" if math.isnan(summary.mean) else repr(summary.mean)
                 deviation = "" if summary.deviation is None else repr(summary.deviation)
-                numbers += [mean, deviation, str(len(summary.values))]
+                interval = entry.interval(score) or ("", "")
+                numbers += [mean, deviation, *(end if end == "" else repr(end) for end in interval)]
+                numbers.append(str(len(summary.values)))
             labels = [csv_text(table.data), csv_text(table.split), str(entry.rank or ""), csv_text(entry.method)]
             note = csv_text(_why_unranked(table)) if table.differences else ""
             writer.writerow([*labels, "yes" if entry.is_trained else "no", entry.seeds, *numbers, note])

@@ -1,20 +1,18 @@
 """Samples-per-class: a batch is b/n classes with n images each."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
-from unseen.core.checks import check_count
-from unseen.core.errors import ConfigError, DataError
+from unseen.core.checks import check_choice
+from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import sampler
+from unseen.samplers.drawing import Batches, Place, check_classes
+from unseen.samplers.published import ReplacedBatches, StreamedBatches
 
-
-class Place(NamedTuple):
-    """Where a batch stands in a run; with the seed it decides everything about the batch."""
-
-    epoch: int
-    batch: int
+Draws = Literal["dealt", "reference", "stream"]
 
 
 @sampler("samples_per_class")
@@ -28,27 +26,32 @@ class SamplesPerClass:
     ==============  =================================================================
     batch_size      b, images in a batch
     per_class       n, images of one class in a batch; b is a multiple of n
+    draw            "dealt", as above; "reference", as R's code: with replacement;
+                    "stream", as D's code: an epoch is every class once
     ==============  =================================================================
 
     Empty:      a class with fewer than n images repeats them; with C < b/n classes every batch holds all of them, b/C
                 images each (the first few one more)
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (SPC-n)
     Differs:    the authors draw classes and images with replacement, so a batch can hold an image twice
+                (draw="reference"); D cuts batches from a stream of all classes (draw="stream")
     """
 
-    def __init__(self, *, batch_size: int = 112, per_class: int = 2) -> None:
-        check_count("SamplesPerClass", "batch_size", batch_size)
-        check_count("SamplesPerClass", "per_class", per_class)
-        if batch_size % per_class:
-            raise ConfigError(
-                f"SamplesPerClass: batch_size must be a multiple of per_class = {per_class}", got=batch_size
-            )
+    def __init__(self, *, batch_size: int = 112, per_class: int = 2, draw: Draws = "dealt") -> None:
+        check_classes("SamplesPerClass", batch_size, per_class)
+        check_choice("SamplesPerClass", "draw", draw, ("dealt", "reference", "stream"))
         self.batch_size = batch_size
         self.per_class = per_class
+        self.draw = draw
 
-    def over(self, labels: np.ndarray, seed: int) -> "DealtBatches":
+    def over(self, labels: np.ndarray, seed: int) -> Batches:
         """The batches over items with these labels; positions refer to `labels`."""
-        return DealtBatches(labels, seed, self.batch_size, self.per_class)
+        kinds: dict[str, Callable[[np.ndarray, int, int, int], Batches]] = {
+            "dealt": DealtBatches,
+            "reference": ReplacedBatches,
+            "stream": StreamedBatches,
+        }
+        return kinds[self.draw](labels, seed, self.batch_size, self.per_class)
 
 
 class DealtBatches:

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from unseen.core.errors import ConfigError
 from unseen.core.files import read_json, remove_folder, sweep, write_bytes, write_json
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueItems, Split, check_images
+from unseen.data.cache import cache_folder
 from unseen.evaluation import evaluate
 from unseen.evaluation.shown import save_shown, show
 from unseen.models import Embedder, build_embedder, embed
+from unseen.studies.depths import begin_head, items_at_depth, part_at_depth
 from unseen.studies.recipe import Prepared, Recipe, prepare
 from unseen.training.loop import Job, State, train
 from unseen.training.optimizers import parameter_groups
@@ -41,12 +44,14 @@ def run(
     workers: int = 0,
     save_seconds: float = 30.0,
     check_files: bool = True,
+    cache: str | Path | None = None,
     tell: Tell = _say_nothing,
 ) -> Record:
     """Train and evaluate what the settings describe; a folder that holds part of this run is continued.
 
     Gives the content of `result.json`: scores on the unseen classes with counts and definitions, the history over
-    epochs, the protocol of every number, and the seconds it took.
+    epochs, the protocol of every number, and the seconds it took. `cache` is the folder for what the depths `top` and
+    `frozen` compute once; by default the one of `unseen.data.cache.cache_folder`.
     """
     prepared = settings if isinstance(settings, Prepared) else prepare(settings)
     recipe, catalogue, split, folder = prepared.recipe, prepared.catalogue, prepared.split, Path(folder)
@@ -54,14 +59,23 @@ def run(
         return read_json(folder / "result.json")
     began = time.monotonic()
     # What can be refused is refused before anything is written.
-    if check_files and catalogue.source.kind == "image files":
+    if check_files and catalogue.source.kind == "image files" and recipe.depth == "full":
+        # The other depths decode every image once in any case, when they fill their cache.
         check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
     items = items_of(recipe, catalogue)
     model = model_of(recipe, items).to(_device())
-    job = _job(prepared, model, items, workers, save_seconds)
+    parts = part_at_depth(recipe, model, items)
+    job = _job(prepared, parts.trained, items, save_seconds)
     with _claimed(folder, recipe):
+        where = cache_folder() if cache is None else Path(cache)
+        seen = items_at_depth(recipe, model, parts, items, split, cache=where, workers=workers)
+        if seen is not items:
+            workers = 0  # rows of a cache need no processes to decode them
+        begin_head(recipe, parts.trained, seen, split, workers)
+        if job is not None:
+            job = replace(job, items=seen, workers=workers, validate=_validator(recipe, seen, split, workers))
         state = State() if job is None else train(job, folder / "checkpoints", tell)
-        embeddings = embed(model, items, split.test, workers=workers)
+        embeddings = embed(parts.trained, seen, split.test, workers=workers)
         scores = evaluate(embeddings, **test_side(catalogue, split))
         weights = {name: each.cpu().contiguous() for name, each in model.state_dict().items()}
         write_bytes(folder / "model.safetensors", save(weights))
@@ -121,11 +135,14 @@ def load_run(folder: Path) -> tuple[Prepared, CatalogueItems, Embedder]:
 
 def test_side(catalogue: Catalogue, split: Split) -> Record:
     """What `evaluate` needs beside the embeddings of `split.test`: labels, and which rows ask and answer."""
-    return {
-        "labels": catalogue.labels[split.test],
+    labels = catalogue.labels[split.test]
+    side = {
+        "labels": labels,
         "queries": np.searchsorted(split.test, split.queries),
         "gallery": np.searchsorted(split.test, split.gallery),
     }
+    groups = [] if catalogue.class_groups is None else [catalogue.class_groups[label] for label in labels]
+    return side | ({"super_labels": groups} if len(set(groups)) > 1 else {})
 
 
 def _device() -> torch.device:
@@ -169,8 +186,8 @@ def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
                 sweep(swept)
 
 
-def _job(prepared: Prepared, model: Embedder, items: CatalogueItems, workers: int, save_seconds: float) -> Job | None:
-    """What there is to train; None where the recipe trains nothing."""
+def _job(prepared: Prepared, model: Embedder, items: CatalogueItems, save_seconds: float) -> Job | None:
+    """What there is to train, not yet validated; None where the recipe trains nothing."""
     recipe, split = prepared.recipe, prepared.split
     if recipe.loss is None or recipe.epochs == 0:
         return None
@@ -191,23 +208,27 @@ def _job(prepared: Prepared, model: Embedder, items: CatalogueItems, workers: in
         config=recipe.to_mapping(),
         clip_gradients=recipe.clip_gradients,
         autocast=recipe.autocast,
-        validate=None if recipe.choose_by == "last" else _validator(items, split, recipe.choose_by, workers),
         choose_by=recipe.choose_by,
         patience=recipe.patience,
-        workers=workers,
         save_seconds=save_seconds,
     )
 
 
 def _validator(
-    items: CatalogueItems, split: Split, choose_by: str, workers: int
-) -> Callable[[nn.Module], dict[str, float]]:
-    labels = items.catalogue.labels[split.validation]
-    scores = [*dict.fromkeys([*VALIDATION_SCORES, choose_by])]
+    recipe: Recipe, items: CatalogueItems, split: Split, workers: int
+) -> Callable[[nn.Module], dict[str, float]] | None:
+    """What chooses the epoch: scores on the validation classes, or on the test classes where the recipe says so."""
+    if recipe.choose_by == "last":
+        return None
+    if recipe.choose_on == "test":
+        indices, side = split.test, test_side(items.catalogue, split)
+    else:
+        indices, side = split.validation, {"labels": items.catalogue.labels[split.validation]}
+    scores = [*dict.fromkeys([*VALIDATION_SCORES, recipe.choose_by])]
 
     def validate(model: nn.Module) -> dict[str, float]:
-        embeddings = embed(model, items, split.validation, workers=workers)
-        return dict(evaluate(embeddings, labels, scores=scores))
+        embeddings = embed(model, items, indices, workers=workers)
+        return dict(evaluate(embeddings, scores=scores, bootstrap=None, **side))
 
     return validate
 
@@ -220,15 +241,21 @@ def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueItems) -> R
         chosen = "nothing was trained"
     elif recipe.choose_by == "last":
         chosen = "last epoch"
+    elif recipe.choose_on == "test":
+        chosen = f"best {recipe.choose_by} on the test classes themselves, an optimistic choice"
     else:
         chosen = f"best {recipe.choose_by} on class-disjoint validation"
     return {
         "data": recipe.data | {"fingerprint": recipe.data_fingerprint},
         "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()},
         "model": recipe.model,
+        "depth": recipe.depth,
+        "cut": recipe.cut,
+        "views": recipe.views,
         "input": list(items.input_shape),
         "transform": recipe.transform,
         "embedding_size": model.width,
+        "head": None if recipe.embedding_size is None else recipe.head,
         "batch_norm": "frozen statistics" if model.freezes_batch_norm else "trained",
         "loss": recipe.loss,
         "sampler": recipe.sampler if trained else None,

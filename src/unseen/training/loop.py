@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from unseen.core.config import hash_of
 from unseen.core.randomness import derive, seed_torch
 from unseen.data.batches import Batch, CatalogueItems
-from unseen.samplers import DealtBatches
+from unseen.models import embed
+from unseen.samplers import Batches, FedBatches
 from unseen.training.checkpoints import (
     Checkpoint,
     flatten_optimizer,
@@ -37,8 +38,9 @@ class Job:
     """What is trained, on what, and how.
 
     ==============  ==============================================================================================
-    validate        scores of the model on validation classes, called after each epoch; None keeps the last weights
-    choose_by       the validation score whose best epoch gives the final weights
+    validate        scores of the model on validation classes, called before the first step and after each epoch, so
+                    that a run that only gets worse keeps its start; None keeps the last weights
+    choose_by       the validation score whose best epoch gives the final weights; the start is epoch 0
     patience        epochs without a better validation score after which the run stops; None never does
     save_seconds    a checkpoint is written at the first step after this many seconds
     config          the configuration whose hash a checkpoint must carry
@@ -52,7 +54,7 @@ class Job:
     items: CatalogueItems
     indices: np.ndarray
     labels: np.ndarray
-    batches: DealtBatches
+    batches: Batches
     epochs: int
     seed: int
     config: dict[str, Any]
@@ -88,10 +90,18 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
     device = parameters[0].device
     takes_key = "key" in inspect.signature(job.loss.forward).parameters
     position_of = torch.as_tensor(np.searchsorted(np.unique(job.labels), np.arange(job.labels.max() + 1)))
+    fed = job.batches if isinstance(job.batches, FedBatches) else None
+    place_of = np.zeros(len(job.items), dtype=np.int64)
+    place_of[job.indices] = np.arange(len(job.indices))
     saved_at, epoch_began = time.monotonic(), time.monotonic()
     tell(state.step, total, "")
 
     with deterministic():
+        if state.step == 0 and job.validate is not None:
+            best = _keep_if_best(job, state, {"epoch": 0, "step": 0, "seconds": 0.0, "loss": None}, best)
+            epoch_began = time.monotonic()
+        if state.step == 0 and fed is not None:
+            fed.start(embed(job.model, job.items, job.indices, workers=job.workers).numpy())
         job.model.train()
         batches = stream(
             job.items, job.batches, job.indices, seed=job.seed, first=state.step, last=total, workers=job.workers
@@ -112,6 +122,8 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
             if job.clip_gradients is not None:
                 nn.utils.clip_grads_with_norm_(parameters, job.clip_gradients, norm)
             optimizer.step()
+            if fed is not None:
+                fed.observe(place_of[batch.indices.numpy()], embeddings.detach().float().cpu().numpy())
 
             state.step += 1
             state.epoch_loss += value.item()
@@ -150,13 +162,20 @@ def _end_epoch(job: Job, state: State, best: dict[str, Tensor] | None, seconds: 
     row: dict[str, Any] = {"epoch": epoch, "step": state.step, "seconds": seconds}
     row["loss"] = state.epoch_loss / job.batches.batches_per_epoch
     state.epoch_loss = 0.0
+    return _keep_if_best(job, state, row, best)
+
+
+def _keep_if_best(
+    job: Job, state: State, row: dict[str, Any], best: dict[str, Tensor] | None
+) -> dict[str, Tensor] | None:
+    """Validate, write the epoch's row into the history, and give the weights of the best epoch so far."""
     if job.validate is not None:
         job.model.eval()
         row["validation"] = job.validate(job.model)
         job.model.train()
         score = row["validation"][job.choose_by]
         if state.best_score is None or score > state.best_score:
-            state.best_score, state.best_epoch = score, epoch
+            state.best_score, state.best_epoch = score, row["epoch"]
             # A copy: references to live weights would make the best epoch always the last one.
             best = {name: tensor.detach().clone() for name, tensor in job.model.state_dict().items()}
     state.history.append(row)
@@ -185,20 +204,28 @@ def _checkpoint(job: Job, state: State, best: dict[str, Tensor] | None) -> Check
         "loss": job.loss.state_dict(),
         "optimizer": moments,
         "best": best or {},
+        "sampler": _sampler_state(job.batches),
     }
     tensors = {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
     return Checkpoint(state.step, tensors, {"run": vars(state), "optimizer": scalars})
+
+
+def _sampler_state(batches: Batches) -> dict[str, Tensor]:
+    state = batches.state() if isinstance(batches, FedBatches) else {}
+    return {name: torch.from_numpy(array) for name, array in state.items()}
 
 
 def _resume(job: Job, folder: Path) -> tuple[State, dict[str, Tensor] | None]:
     checkpoint = load_checkpoint(folder, config_hash=hash_of(job.config))
     if checkpoint is None:
         return State(), None
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimizer": {}, "best": {}}
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimizer": {}, "best": {}, "sampler": {}}
     for name, tensor in checkpoint.tensors.items():
         part, _, rest = name.partition("/")
         parts[part][rest] = tensor
     job.model.load_state_dict(parts["model"])
     job.loss.load_state_dict(parts["loss"])
     restore_optimizer(job.optimizer, parts["optimizer"], checkpoint.state["optimizer"])
+    if isinstance(job.batches, FedBatches):
+        job.batches.restore({name: tensor.numpy() for name, tensor in parts["sampler"].items()})
     return State(**checkpoint.state["run"]), parts["best"] or None

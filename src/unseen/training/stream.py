@@ -1,12 +1,13 @@
 """The stream of training batches: one loader for the whole run, started anywhere, the same for any worker count."""
 
 from collections.abc import Iterator
+from itertools import chain, pairwise
 
 import numpy as np
 
 from unseen.core.randomness import derive
 from unseen.data.batches import Batch, CatalogueItems, Ticket, loader
-from unseen.samplers import DealtBatches, Place
+from unseen.samplers import Batches, FedBatches, Place
 
 _ODD = 0x9E3779B97F4A7C15
 _BITS = 2**63 - 1
@@ -15,7 +16,7 @@ _BITS = 2**63 - 1
 class Tickets:
     """The tickets of batches `first` to `last` of a run; an image's key follows from seed, epoch, batch and place."""
 
-    def __init__(self, dealt: DealtBatches, indices: np.ndarray, seed: int, first: int, last: int) -> None:
+    def __init__(self, dealt: Batches, indices: np.ndarray, seed: int, first: int, last: int) -> None:
         self.dealt, self.indices, self.seed, self.first, self.last = dealt, indices, seed, first, last
 
     def __len__(self) -> int:
@@ -31,7 +32,7 @@ class Tickets:
 
 def stream(
     items: CatalogueItems,
-    dealt: DealtBatches,
+    dealt: Batches,
     indices: np.ndarray,
     *,
     seed: int,
@@ -39,5 +40,14 @@ def stream(
     last: int,
     workers: int = 0,
 ) -> Iterator[Batch]:
-    """Batches `first` to `last` of a run over the items at `indices`."""
-    return iter(loader(items, Tickets(dealt, indices, seed, first, last), workers=workers))
+    """Batches `first` to `last` of a run over the items at `indices`.
+
+    Loader workers ask for batches ahead. Where the batches of an epoch follow from the embeddings of the one before,
+    nothing of it is asked for until that one is over: each epoch then has a loader of its own.
+    """
+    ends = [first, last]
+    if isinstance(dealt, FedBatches):
+        next_epoch = (first // dealt.batches_per_epoch + 1) * dealt.batches_per_epoch
+        ends = [first, *range(next_epoch, last, dealt.batches_per_epoch), last]
+    parts = (Tickets(dealt, indices, seed, *part) for part in pairwise(ends))
+    return chain.from_iterable(loader(items, tickets, workers=workers) for tickets in parts)

@@ -1,0 +1,85 @@
+"""Two models on one test set: how much better is the second, and how sure is that?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from unseen.core.console import table
+from unseen.core.errors import ConfigError
+from unseen.evaluation.scores import Scores
+
+
+class Difference(NamedTuple):
+    """A score of the second model minus that of the first, its interval, and how often the draws disagree with it.
+
+    `against` is the share of draws of classes in which the difference has the other sign or none, doubled: small
+    where the sign of the difference hardly depends on which classes the test set happens to hold.
+    """
+
+    first: float
+    second: float
+    value: float
+    low: float
+    high: float
+    against: float
+
+
+@dataclass(frozen=True)
+class Comparison(Mapping[str, Difference]):
+    """A read-only mapping from the name of a score to the difference of two models in it."""
+
+    differences: Mapping[str, Difference]
+    confidence: float
+
+    def __getitem__(self, name: str) -> Difference:
+        return self.differences[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    def table(self) -> Table:
+        """The differences as a table for the terminal."""
+        rows = [
+            [name, f"{found.first:.4f}", f"{found.second:.4f}", f"{found.value:+.4f}",
+             f"{found.low:+.4f} to {found.high:+.4f}", f"{found.against:.3f}"]
+            for name, found in self.items()
+        ]  # fmt: skip
+        interval = f"{self.confidence:.0%} interval"
+        return table("comparison", ["score", "first", "second", "difference", interval, "against"], rows)
+
+
+def compare(first: Scores, second: Scores) -> Comparison:
+    """The paired differences of two evaluations of the same queries, classes and gallery.
+
+    Both evaluations drew the same classes, draw by draw, so what makes a draw easy or hard for both cancels.
+
+    Raises: ConfigError where the two cannot be compared
+    """
+    one, two = first.draws, second.draws
+    if one is None or two is None:
+        raise ConfigError("compare: scores without draws cannot be compared", use="evaluate with a bootstrap")
+    if (one.test_set, one.bootstrap) != (two.test_set, two.bootstrap):
+        raise ConfigError(
+            "compare: the two evaluations do not share test set and bootstrap",
+            got=f"{first.queries} and {second.queries} queries of {first.classes} and {second.classes} classes",
+            use="the same labels, queries, gallery and bootstrap settings for both",
+        )
+    names = [name for name in first if name in one.replicates and name in two.replicates]
+    for name in names:
+        if first.definitions[name] != second.definitions[name]:
+            raise ConfigError(f"compare: '{name}' is not defined alike in the two", use="the same settings for both")
+    found = {}
+    for name in names:
+        value = second[name] - first[name]
+        draws = two.replicates[name] - one.replicates[name]
+        low, high = one.bootstrap.interval(value, draws, (-np.inf, np.inf))
+        # Where the difference is 0 every draw speaks against it.
+        against = float((np.sign(draws - draws.mean() + value) * np.sign(value) <= 0).mean())
+        found[name] = Difference(first[name], second[name], value, low, high, min(1.0, 2 * against))
+    return Comparison(found, one.bootstrap.confidence)

@@ -1,0 +1,128 @@
+"""Queries against a gallery, in square tiles that fit the memory: exact similarities, and float32 ones to screen by."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unseen.evaluation.directions import Directions, Units
+from unseen.evaluation.inputs import Table
+
+# Square tiles of this side run at the processor's peak, wider blocks well below it.
+SIDE = 2048
+# Exact similarities multiply at most this many rows of the gallery at a time.
+_ROWS_AT_ONCE = 1024
+
+
+class Tile(NamedTuple):
+    """A part of the queries against a part of the gallery, with float32 similarities that are written over later."""
+
+    rows: slice
+    columns: slice
+    row_units: Units
+    column_units: Units
+    similarity: Tensor
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Queries and gallery in an order of their own, and which pairs of them do not count.
+
+    =============  =====================================================================================
+    queries        row numbers in the table, likewise ``gallery``
+    own            for each query its place in the gallery, or -1
+    query_groups   where given: no item answers a query of its own group; likewise ``gallery_groups``
+    =============  =====================================================================================
+    """
+
+    directions: Directions
+    queries: NDArray[np.int64]
+    gallery: NDArray[np.int64]
+    own: NDArray[np.int64]
+    query_groups: NDArray[np.int64] | None
+    gallery_groups: NDArray[np.int64] | None
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the similarity of row i and column j is also that of row j and column i."""
+        return np.array_equal(self.queries, self.gallery)
+
+    def only(self, queries: NDArray[np.int64]) -> "Comparison":
+        """The comparison of some of the queries, by their places."""
+        groups = None if self.query_groups is None else self.query_groups[queries]
+        return replace(self, queries=self.queries[queries], own=self.own[queries], query_groups=groups)
+
+    def exact(self, rows: slice, columns: slice) -> Tensor:
+        """Inner products in whole numbers times the item's inverse norm: the exact order of each query's items."""
+        asked, items = self.directions.whole(self.queries[rows]), self.gallery[columns]
+        similarity = torch.empty((len(asked), len(items)), dtype=torch.float64)
+        for start in range(0, len(items), _ROWS_AT_ONCE):
+            block = items[start : start + _ROWS_AT_ONCE]
+            torch.mm(asked, self.directions.whole(block).T, out=similarity[:, start : start + len(block)])
+        return similarity.mul_(self.directions.inverse_norms[torch.from_numpy(items)])
+
+    def exclude(self, similarity: Tensor, rows: slice, columns: slice, value: float) -> None:
+        """Write a value where query and item are the same, or of one group."""
+        if self.query_groups is not None and self.gallery_groups is not None:
+            asked, items = torch.from_numpy(self.query_groups[rows]), torch.from_numpy(self.gallery_groups[columns])
+            similarity.masked_fill_(asked[:, None] == items, value)
+        own = self.own[rows]
+        inside = np.flatnonzero((own >= columns.start) & (own < columns.stop))
+        similarity[torch.from_numpy(inside), torch.from_numpy(own[inside] - columns.start)] = value
+
+    def candidates(self) -> NDArray[np.int64]:
+        """For each query the number of items that count."""
+        if self.query_groups is None or self.gallery_groups is None:
+            return len(self.gallery) - (self.own >= 0).astype(np.int64)
+        groups = np.bincount(self.gallery_groups, minlength=int(self.query_groups.max()) + 1)
+        return len(self.gallery) - groups[self.query_groups]
+
+
+def compare(table: Table, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> Comparison:
+    """Queries and gallery of a table in the order given."""
+    places = np.full(len(table.classes), -1)
+    places[gallery] = np.arange(len(gallery))
+    groups = table.groups
+    return Comparison(
+        table.directions,
+        queries,
+        gallery,
+        places[queries],
+        None if groups is None else groups[queries],
+        None if groups is None else groups[gallery],
+    )
+
+
+def tiles(comparison: Comparison, *, memory: float, side: int = SIDE, is_symmetric: bool = False) -> Iterator[Tile]:
+    """All tiles of float32 similarities; of a symmetric comparison those on and above the diagonal.
+
+    A panel of queries stays in memory while the gallery passes by. The product is written into one buffer.
+    """
+    directions, width = comparison.directions, comparison.directions.width
+    left = max(memory * 1e6 - directions.bytes, memory * 1e6 / 2)
+    while side > 64 and 4 * side**2 + 10 * side * width > left / 2:
+        side //= 2
+    panel = side * max(1, int(left / 2) // (5 * width * side))
+    queries, items = len(comparison.queries), len(comparison.gallery)
+    buffer = torch.empty(min(side, queries) * min(side, items), dtype=torch.float32)
+    for panel_start in range(0, queries, panel):
+        panel_units = directions.units(comparison.queries[panel_start : panel_start + panel])
+        for start in range(panel_start if is_symmetric else 0, items, side):
+            columns = slice(start, min(start + side, items))
+            if is_symmetric and start < panel_start + panel:
+                column_units = panel_units.take(slice(start - panel_start, columns.stop - panel_start))
+            else:
+                column_units = directions.units(comparison.gallery[columns])
+            for row in range(panel_start, min(panel_start + panel, queries), side):
+                if is_symmetric and row > start:
+                    break
+                rows = slice(row, min(row + side, panel_start + panel, queries))
+                row_units = panel_units.take(slice(rows.start - panel_start, rows.stop - panel_start))
+                shape = (rows.stop - rows.start, columns.stop - columns.start)
+                similarity = buffer[: shape[0] * shape[1]].view(shape)
+                torch.mm(row_units.single, column_units.single.T, out=similarity)
+                yield Tile(rows, columns, row_units, column_units, similarity)

@@ -1,0 +1,192 @@
+"""BN-Inception, the backbone of K and D, under the layer names of its widely used port."""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch.nn.functional as F
+from torch import Tensor, cat, nn
+
+from unseen.core.checks import check_choice
+from unseen.core.errors import ConfigError
+from unseen.core.registry import backbone
+from unseen.models.cutting import channels_last
+from unseen.models.weights import fetched, load_into, read_weights, without_prefix
+
+Pooling = Literal["average", "max"]
+
+# What the network sees is 255 times the colours in [0, 1] minus these, in the order blue, green, red.
+MEAN_BLUE_GREEN_RED = (104.0, 117.0, 128.0)
+PUBLISHED = "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
+PUBLISHED_SHA256 = "52deb473314542a5c2f87e9e6f26f4ca42fe863d15f986414dbae8c2dfdd2353"
+
+
+class Widths(NamedTuple):
+    """Channels of the branches of an inception stage; one without 1x1 and projection halves the map."""
+
+    incoming: int
+    single: int
+    reduce: int
+    triple: int
+    double_reduce: int
+    double: int
+    projection: int
+
+
+STAGES = {
+    "inception_3a": Widths(192, 64, 64, 64, 64, 96, 32),
+    "inception_3b": Widths(256, 64, 64, 96, 64, 96, 64),
+    "inception_3c": Widths(320, 0, 128, 160, 64, 96, 0),
+    "inception_4a": Widths(576, 224, 64, 96, 96, 128, 128),
+    "inception_4b": Widths(576, 192, 96, 128, 96, 128, 128),
+    "inception_4c": Widths(576, 160, 128, 160, 128, 160, 128),
+    "inception_4d": Widths(608, 96, 128, 192, 160, 192, 128),
+    "inception_4e": Widths(608, 0, 128, 192, 192, 256, 0),
+    "inception_5a": Widths(1056, 352, 192, 320, 160, 224, 128),
+    "inception_5b": Widths(1024, 352, 192, 320, 192, 224, 128),
+}
+
+
+class _Units(nn.Module):
+    """Convolutions with batch norm and ReLU, run one after the other."""
+
+    def unit(self, name: str, incoming: int, outgoing: int, *, kernel: int = 1, stride: int = 1) -> None:
+        self.add_module(name, nn.Conv2d(incoming, outgoing, kernel, stride=stride, padding=kernel // 2))
+        self.add_module(f"{name}_bn", nn.BatchNorm2d(outgoing))
+
+    def run(self, inputs: Tensor, *names: str) -> Tensor:
+        for name in names:
+            inputs = F.relu(self.get_submodule(f"{name}_bn")(self.get_submodule(name)(inputs)))
+        return inputs
+
+
+class _Conv1(_Units):
+    def __init__(self) -> None:
+        super().__init__()
+        self.unit("7x7_s2", 3, 64, kernel=7, stride=2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.run(images, "7x7_s2")
+
+
+class _Conv2(_Units):
+    def __init__(self) -> None:
+        super().__init__()
+        self.unit("3x3_reduce", 64, 64)
+        self.unit("3x3", 64, 192, kernel=3)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return self.run(maps, "3x3_reduce", "3x3")
+
+
+class _Inception(_Units):
+    """Branches side by side: 1x1, 3x3, twice 3x3, and a pool with a projection."""
+
+    def __init__(self, widths: Widths, *, pools_by_maximum: bool) -> None:
+        super().__init__()
+        self.halves = widths.single == 0
+        self.pools_by_maximum = pools_by_maximum
+        stride = 2 if self.halves else 1
+        if not self.halves:
+            self.unit("1x1", widths.incoming, widths.single)
+            self.unit("pool_proj", widths.incoming, widths.projection)
+        self.unit("3x3_reduce", widths.incoming, widths.reduce)
+        self.unit("3x3", widths.reduce, widths.triple, kernel=3, stride=stride)
+        self.unit("double_3x3_reduce", widths.incoming, widths.double_reduce)
+        self.unit("double_3x3_1", widths.double_reduce, widths.double, kernel=3)
+        self.unit("double_3x3_2", widths.double, widths.double, kernel=3, stride=stride)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        branches = [
+            self.run(maps, "3x3_reduce", "3x3"),
+            self.run(maps, "double_3x3_reduce", "double_3x3_1", "double_3x3_2"),
+        ]
+        if self.halves:
+            # A map of odd size gets a border of zeros, so that the pool is as large as the convolutions beside it.
+            padded = F.pad(maps, (0, maps.shape[-1] % 2, 0, maps.shape[-2] % 2))
+            return cat([*branches, F.max_pool2d(padded, 3, stride=2, ceil_mode=True)], dim=1)
+        pool = F.max_pool2d if self.pools_by_maximum else F.avg_pool2d
+        projected = self.run(pool(maps, 3, stride=1, padding=1), "pool_proj")
+        return cat([self.run(maps, "1x1"), *branches, projected], dim=1)
+
+
+class _BlueGreenRed(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        return images.flip(1)
+
+
+@backbone("bn_inception")
+class BNInception(nn.Module):
+    """BN-Inception up to its pooled features.
+
+    Its published weights expect blue, green and red on a scale of 255 with the means 104, 117 and 128 taken off. The
+    transform states that as mean and standard deviation of red, green and blue (`normalisation_of`), and the first
+    stage turns the colours round.
+
+    ============  ===================================================================================================
+    pooling       "average" or "max" over the last map
+    weights       a local .safetensors or .pth file with the names of bn_inception-52deb4733.pth, or with ours; None
+                  starts from random weights
+    pretrained    "hub": that file, downloaded, or found where an earlier download left it
+    channels      of the input images: 3
+    ============  ===================================================================================================
+
+    Shape:      (n, 3, height, width) -> (n, 1024); the last map is 1/32 of the image
+    Reference:  Ioffe, Szegedy, Batch Normalization, ICML 2015, arXiv:1502.03167
+    Differs:    takes images of any size; the port only those whose maps have an even size before they are halved
+    """
+
+    width = 1024
+
+    def __init__(
+        self,
+        *,
+        pooling: Pooling = "average",
+        weights: str | None = None,
+        pretrained: str | None = None,
+        channels: int = 3,
+    ) -> None:
+        super().__init__()
+        check_choice("BNInception", "channels", channels, (3,))
+        check_choice("BNInception", "pooling", pooling, ("average", "max"))
+        check_choice("BNInception", "pretrained", pretrained, ("hub", None))
+        if weights is not None and pretrained is not None:
+            raise ConfigError("BNInception: weights and pretrained were both given", use="one of them")
+        self.pooling, self.weights, self.pretrained, self.channels = pooling, weights, pretrained, channels
+        self.has_pretrained_weights = weights is not None or pretrained is not None
+        self.bgr = _BlueGreenRed()
+        self.conv1 = _Conv1()
+        self.pool1 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
+        self.conv2 = _Conv2()
+        self.pool2 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
+        for name, widths in STAGES.items():
+            self.add_module(name, _Inception(widths, pools_by_maximum=name == "inception_5b"))
+        self.pool = nn.AdaptiveAvgPool2d(1) if pooling == "average" else nn.AdaptiveMaxPool2d(1)
+        self.flatten = nn.Flatten()
+        file = weights if weights is not None else self._published() if pretrained == "hub" else None
+        if file is not None:
+            load_into(self, from_published(read_weights(Path(file)), self.state_dict()), str(file))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Pooled features: the stages one after the other."""
+        images = channels_last(images)
+        for stage in self.children():
+            images = stage(images)
+        return images
+
+    def _published(self) -> Path:
+        return fetched(PUBLISHED, PUBLISHED_SHA256, use="a local file: bn_inception:weights=FILE")
+
+
+def from_published(weights: dict[str, Tensor], wanted: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of the port under our names: `inception_3a_1x1.weight` there is `inception_3a.1x1.weight` here.
+
+    Some copies of the file hold what belongs to batch norm as tables of one row.
+    """
+    ours = {name.replace(".", "_", 1): name for name in wanted}
+    found = {}
+    for name, tensor in weights.items():
+        plain = without_prefix(name, wanted)
+        own = plain if plain in wanted else ours.get(without_prefix(name, ours), plain)
+        is_row = own in wanted and tensor.ndim == wanted[own].ndim + 1 and len(tensor) == 1
+        found[own] = tensor[0] if is_row else tensor
+    return found

@@ -1,0 +1,60 @@
+"""How an embedding head begins: at random, or as a projection of the features that a backbone gives already."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from unseen.core.checks import check_choice
+
+HeadStart = Literal["random", "identity", "whitening"]
+HEAD_STARTS = ("random", "identity", "whitening")
+
+# Added to every variance, in shares of their mean, before its root is divided by.
+SHRINKAGE = 1.0
+
+
+def principal_projection(features: Tensor, size: int, *, whiten: bool) -> tuple[Tensor, Tensor]:
+    r"""Weight and bias of a linear map from features to their leading directions.
+
+    .. math:: W = D^{-1/2} V_k^\top, \qquad b = -W \mu
+
+    ==========  =================================================================================================
+    whiten      True: directions of the largest variance about the mean mu, each divided by its standard deviation,
+                D = lambda + the mean lambda (so that directions of noise are not blown up), b as above
+                False: directions of the largest second moment, D = 1 and b = 0; lengths and angles stay as they are,
+                exactly where k is the width of the features
+    ==========  =================================================================================================
+
+    Both are scaled so that embeddings have a mean squared length of 1.
+
+    Shape:  (n, d) -> (k, d), (k,); directions that n rows cannot show are filled with further orthogonal ones
+    Empty:  rows that are all equal (whiten) or all zero give directions without meaning, and finite numbers
+    """
+    rows = features.double()
+    mean = rows.mean(dim=0) if whiten else torch.zeros_like(rows[0])
+    centred = rows - mean
+    moments, directions = torch.linalg.eigh(centred.T @ centred / len(rows))
+    moments, directions = moments.flip(0).clamp_min(0), directions.flip(1)
+    weight = directions[:, :size].T
+    if whiten:
+        shrunk = moments[:size] + SHRINKAGE * moments.mean()
+        weight = weight / shrunk.where(shrunk > 0, 1).sqrt()[:, None]
+    length = (centred @ weight.T).square().sum(dim=1).mean().sqrt()
+    weight = weight / length if length > 0 else weight
+    return weight.float(), -(weight @ mean).float()
+
+
+def start_head(head: nn.Module, features: Tensor, start: HeadStart) -> None:
+    """Set a linear head to its start, in place; "random" leaves it as its layer drew it.
+
+    An embedding wider than the features gets the projection first and zeros behind it.
+    """
+    check_choice("run", "head", start, HEAD_STARTS)
+    if start == "random" or not isinstance(head, nn.Linear):
+        return
+    weight, bias = principal_projection(features, head.out_features, whiten=start == "whitening")
+    with torch.no_grad():
+        for parameter, value in ((head.weight, weight), (head.bias, bias)):
+            parameter.zero_()
+            parameter[: len(value)] = value.to(parameter)

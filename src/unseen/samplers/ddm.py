@@ -1,0 +1,106 @@
+"""DDM: the candidate batch whose distances are distributed most like those of a big batch."""
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from unseen.core.checks import check_choice
+from unseen.core.registry import sampler
+from unseen.samplers.candidates import best_match, check_matching
+from unseen.samplers.stored import StoredBatches
+
+HistogramCost = Literal["distances", "reference"]
+
+BINS = 50
+WEIGHT = 75.0
+
+
+def distance_costs(rows: np.ndarray, chosen: np.ndarray, *, compare: HistogramCost = "distances") -> np.ndarray:
+    r"""How much each candidate differs from all rows in mean, deviation and distances of pairs.
+
+    .. math:: |\mu - \mu'| + |\sigma - \sigma'| + 75\, W_1(h, h')
+
+    ==========  ============================================================================================
+    sigma       standard deviation of each dimension
+    h, h'       histograms of the Euclidean distances of all pairs, 50 bins on the range of the big batch
+    W_1         "distances": Wasserstein distance of the two binned distributions, mass at the middles of bins;
+                "reference": twice that of the sets of their heights, as the authors' code has it
+    ==========  ============================================================================================
+
+    Shape:  rows (m, d), candidates as positions in them (k, b) -> (k,)
+    Empty:  with fewer than two rows, or all distances equal, the histograms do not differ
+    """
+    squares = np.einsum("id,id->i", rows, rows)
+    distances = np.sqrt(np.clip(squares[:, None] + squares[None, :] - 2 * (rows @ rows.T), 0, None))
+    pairs = np.triu_indices(len(rows), 1)
+    low, high = (distances[pairs].min(), distances[pairs].max()) if len(rows) > 1 else (0.0, 0.0)
+    width = (high - low) / BINS
+    bins = np.clip((distances - low) / (width or 1.0), 0, BINS - 1).astype(np.int64)
+    heights = _heights(bins[pairs])
+    own_pairs = np.triu_indices(chosen.shape[1], 1)
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    costs = np.empty(len(chosen))
+    for place, positions in enumerate(chosen):
+        own = _heights(bins[positions[own_pairs[0]], positions[own_pairs[1]]])
+        if compare == "distances":
+            differs = np.abs(np.cumsum(heights - own)).sum() * width
+        else:
+            differs = 2 * np.abs(np.sort(heights) - np.sort(own)).mean()
+        part = rows[positions]
+        moments = np.linalg.norm(mean - part.mean(axis=0)) + np.linalg.norm(deviation - part.std(axis=0))
+        costs[place] = moments + WEIGHT * differs
+    return costs
+
+
+def _heights(bins: np.ndarray) -> np.ndarray:
+    return np.bincount(bins, minlength=BINS) / max(1, len(bins))
+
+
+@sampler("ddm")
+class DistanceMatching:
+    """Batches of b/n classes with n images each that resemble a big batch in the distances of pairs.
+
+    A big batch is drawn samples-per-class, candidate batches from it; the nearest by `distance_costs` is taken.
+    Embeddings come from the store of `StoredBatches`: those of the last time an image was trained on.
+
+    ================  =====================================================================
+    batch_size        b, images in a batch
+    per_class         n, images of one class in a batch; b is a multiple of n
+    big_batch_size    images of the big batch, at least b
+    num_candidates    candidates among which is chosen
+    compare           "distances", or "reference" for the histogram cost of the authors' code
+    project           compare in so many random directions; None: in all dimensions
+    ================  =====================================================================
+
+    Empty:      a class with fewer than n images repeats them; with fewer than b/n classes every batch holds all of them
+    Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (DDM)
+    Differs:    the authors' code takes the heights of the histograms for distances; compare="reference" does so too
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 112,
+        per_class: int = 2,
+        big_batch_size: int = 512,
+        num_candidates: int = 10,
+        compare: HistogramCost = "distances",
+        project: int | None = None,
+    ) -> None:
+        check_matching("DistanceMatching", batch_size, per_class, big_batch_size, num_candidates, project)
+        check_choice("DistanceMatching", "compare", compare, ("distances", "reference"))
+        self.batch_size, self.per_class, self.compare = batch_size, per_class, compare
+        self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
+
+    def over(self, labels: np.ndarray, seed: int) -> StoredBatches:
+        """The batches over items with these labels; positions refer to `labels`."""
+        draw = partial(
+            best_match,
+            batch_size=self.batch_size,
+            per_class=self.per_class,
+            big=self.big_batch_size,
+            count=self.num_candidates,
+            costs=partial(distance_costs, compare=self.compare),
+        )
+        return StoredBatches(labels, seed, self.batch_size, draw, project=self.project)

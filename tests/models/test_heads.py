@@ -1,0 +1,76 @@
+"""Heads that begin where the features are, against closed forms."""
+
+import pytest
+import torch
+from torch import nn
+
+from unseen.core.errors import ConfigError
+from unseen.models import start_head
+from unseen.models.heads import SHRINKAGE, principal_projection
+
+
+def rows(count=200, width=6, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    stretched = torch.randn(count, width, generator=generator) * torch.tensor([5.0, 3, 2, 1, 0.5, 0.1])[:width]
+    return stretched + torch.arange(width)
+
+
+def cosines(table):
+    unit = nn.functional.normalize(table.double(), dim=1)
+    return unit @ unit.T
+
+
+def test_the_identity_start_of_full_width_changes_no_angle():
+    head = nn.Linear(6, 6)
+    start_head(head, rows(), "identity")
+    torch.testing.assert_close(cosines(head(rows())), cosines(rows()), rtol=0, atol=1e-5)
+
+
+def test_whitened_features_have_no_correlation_and_the_variances_that_shrinkage_says():
+    features = rows()
+    head = nn.Linear(6, 4)
+    start_head(head, features, "whitening")
+    embeddings = head(features).detach().double()
+    torch.testing.assert_close(embeddings.mean(0), torch.zeros(4).double(), rtol=0, atol=1e-6)
+    found = embeddings.T @ embeddings / len(embeddings)
+    variances = torch.linalg.eigvalsh(torch.cov(features.double().T, correction=0)).flip(0)
+    expected = variances[:4] / (variances[:4] + SHRINKAGE * variances.mean())
+    torch.testing.assert_close(found, torch.diag(expected / expected.sum()), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("start", ["identity", "whitening"])
+def test_embeddings_begin_with_a_mean_squared_length_of_one(start):
+    head = nn.Linear(6, 3)
+    start_head(head, rows(), start)
+    assert head(rows()).square().sum(1).mean().item() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("start", ["identity", "whitening"])
+@pytest.mark.parametrize("features", [rows(count=2), torch.zeros(5, 6), torch.ones(5, 6), rows(count=1)])
+def test_few_equal_or_empty_features_give_a_finite_head(start, features):
+    head = nn.Linear(6, 6)
+    start_head(head, features, start)
+    assert all(parameter.isfinite().all() for parameter in head.parameters())
+
+
+def test_an_embedding_wider_than_the_features_is_filled_with_zeros():
+    head = nn.Linear(6, 9)
+    start_head(head, rows(), "identity")
+    assert torch.equal(head.weight[6:], torch.zeros(3, 6))
+    torch.testing.assert_close(cosines(head(rows())), cosines(rows()), rtol=0, atol=1e-5)
+
+
+def test_a_random_start_and_a_missing_head_are_left_alone():
+    head = nn.Linear(6, 3)
+    before = head.weight.detach().clone()
+    start_head(head, rows(), "random")
+    assert torch.equal(head.weight, before)
+    start_head(nn.Identity(), rows(), "whitening")
+    with pytest.raises(ConfigError, match="head must be one of 'random', 'identity', 'whitening'"):
+        start_head(head, rows(), "zero")
+
+
+def test_the_projection_does_not_depend_on_the_order_of_rows_up_to_signs():
+    weight, _ = principal_projection(rows(), 3, whiten=True)
+    again, _ = principal_projection(rows().flip(0), 3, whiten=True)
+    torch.testing.assert_close(weight.abs(), again.abs(), rtol=1e-4, atol=1e-5)
