@@ -42,6 +42,17 @@ def held(source, labels):
     )
 
 
+class _SharedInWorker:
+    """Says instead of a batch's indices whether its inputs were in shared memory when they were made."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __getitems__(self, tickets):
+        batch = self.items.__getitems__(tickets)
+        return batch._replace(indices=torch.tensor([int(batch.inputs.is_shared())]))
+
+
 def epoch_of_tickets(epoch, batches=6, size=4):
     order = np.random.default_rng(epoch).permutation(20)
     return [
@@ -138,6 +149,17 @@ def test_batches_do_not_depend_on_the_number_of_workers(images, workers):
         torch.manual_seed(99)
         assert sums(loader(items, epoch_of_tickets(epoch), workers=workers)) == alone
         assert len(set(alone)) == 6
+
+
+def test_a_worker_puts_images_into_shared_memory_once_and_they_can_be_written_to(images):
+    # torch moves a tensor that is not shared yet by a second copy; there must be none to move.
+    items = CatalogueItems(images, Crop(size=16))
+    watched = _SharedInWorker(items)
+    batch = next(iter(loader(watched, epoch_of_tickets(0), workers=1)))
+    assert batch.indices.tolist() == [1]
+    plain = next(iter(loader(items, epoch_of_tickets(0), workers=1)))
+    plain.inputs.zero_()
+    assert plain.inputs.abs().max() == 0
 
 
 def test_batches_are_the_same_under_spawn(images):

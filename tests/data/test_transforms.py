@@ -36,6 +36,27 @@ def test_evaluation_equals_the_usual_pipeline_of_torchvision():
         assert torch.equal(Crop(size=32)(picture(*size), None), usual(picture(*size)))
 
 
+@pytest.mark.parametrize("colours", [{}, {"mean": (0.1, 0.2, 0.3), "std": (0.7, 1.0, 3.0)}])
+def test_every_byte_of_every_colour_becomes_the_bits_that_torchvision_computes(colours):
+    from torchvision.transforms.v2 import functional
+
+    pixels = np.stack([np.arange(256), np.arange(256)[::-1], np.roll(np.arange(256), 7)], 1).astype(np.uint8)
+    image = Image.fromarray(pixels.reshape(16, 16, 3))
+    plain = Plain(**colours)
+    scaled = functional.to_dtype(functional.pil_to_tensor(image), torch.float32, scale=True)
+    assert torch.equal(plain(image, None), functional.normalize(scaled, list(plain.mean), list(plain.std)))
+
+
+def test_a_tensor_is_contiguous_and_its_own():
+    image, crop = picture(), Crop(size=16)
+    for key in (None, *range(8)):
+        tensor = crop(image, key)
+        assert tensor.is_contiguous()
+        again = tensor.clone()
+        tensor.zero_()
+        assert torch.equal(crop(image, key), again)
+
+
 def test_the_default_resize_keeps_the_ratio_of_256_to_224():
     image = picture(300, 280)
     assert torch.equal(Crop()(image, None), Crop(resize=256)(image, None))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError, DataError, UnseenError
@@ -176,4 +176,4 @@ def _stacked(items: list[Tensor]) -> Tensor:
         raise DataError(
             "images of a batch differ in size", got=sorted(shapes)[:3], use="a transform with a size (plain:size=64)"
         )
-    return torch.stack(items)
+    return default_collate(items)  # a stack; inside a loader's worker in shared memory at once, which spares a copy
