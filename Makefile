@@ -30,6 +30,10 @@ bench: $(READY)
 	$(BIN)/python bench/head.py
 	$(BIN)/python bench/losses.py
 	$(BIN)/python bench/robust.py
+	$(BIN)/python bench/evaluation.py --write
+	$(BIN)/python bench/kmeans.py --write
+	$(BIN)/python bench/samplers.py
+	$(BIN)/python bench/pipeline.py
 
 # The pages of losses, miners and uncertainty sets are written from their docstrings.
 docs: $(READY)

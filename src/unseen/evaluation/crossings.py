@@ -16,7 +16,7 @@ from unseen.evaluation.counting import EXCLUDED, error_bound
 from unseen.evaluation.directions import Directions
 from unseen.evaluation.inputs import Table
 from unseen.evaluation.progress import bar_when_long
-from unseen.evaluation.tiles import SIDE, Comparison, compare, tiles
+from unseen.evaluation.tiles import SIDE, Comparison, at_once, compare, tiles
 
 Whole = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -66,7 +66,7 @@ def find_crossings(
     search = _Search(comparison, table, number, count, threshold)
     is_symmetric = comparison.is_symmetric
     with bar_when_long("failures", len(comparison.queries) * len(comparison.gallery)) as tell:
-        for tile in tiles(comparison, memory=memory, side=side, is_symmetric=is_symmetric):
+        for tile in tiles(comparison, at_once, memory=memory, side=side, is_symmetric=is_symmetric):
             comparison.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
             search.leave_out_own_class(tile.similarity, tile.rows, tile.columns)
             highest = search.bring_near(tile.similarity, tile.rows, tile.columns)

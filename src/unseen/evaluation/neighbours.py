@@ -12,8 +12,7 @@ from unseen.evaluation.compiled import IS_COMPILED
 from unseen.evaluation.counting import EXCLUDED, error_bound
 from unseen.evaluation.inputs import Embeddings, Labels, Rows, read_table
 from unseen.evaluation.progress import bar_when_long
-from unseen.evaluation.screening import workers
-from unseen.evaluation.tiles import SIDE, Comparison, compare, tiles
+from unseen.evaluation.tiles import SIDE, Comparison, compare, tiles, workers
 
 # For so few pairs, loading the compiled loops takes longer than the pairs.
 _FEW_PAIRS = 2**22
@@ -104,7 +103,7 @@ def nearest_by_screening(comparison: Comparison, k: int, *, memory: float, side:
             values, places = np.empty((count, room), dtype=np.float32), np.empty((count, room), dtype=np.int32)
             # Above what is excluded, below every similarity.
             floors, filled = np.full(count, EXCLUDED / 2, dtype=np.float32), np.zeros(count, dtype=np.int32)
-            for tile in tiles(few, memory=memory / 2, side=side):
+            for tile in tiles(few, run, memory=memory / 2, side=side):
                 few.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
                 similarity, first = tile.similarity.numpy(), (tile.rows.start, tile.columns.start)
                 keep = partial(collect_largest, similarity, first, (values, places, floors, filled), k, margin)

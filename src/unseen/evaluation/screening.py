@@ -1,10 +1,5 @@
 """Counting against thresholds over a whole comparison: tiles screened in float32, or exact rows that are sorted."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import pairwise
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -21,7 +16,7 @@ from unseen.evaluation.counting import (
 from unseen.evaluation.directions import Units
 from unseen.evaluation.positives import Positives
 from unseen.evaluation.progress import bar_when_long
-from unseen.evaluation.tiles import SIDE, Comparison, Tile, tiles
+from unseen.evaluation.tiles import SIDE, Comparison, Run, Tile, tiles, workers
 
 # With more thresholds a query than this, a table of bins is faster than one comparison a threshold.
 _FEW_THRESHOLDS = 32
@@ -45,7 +40,7 @@ def count_by_screening(
     count = _count_few if len(thresholds.exact) <= few * len(comparison.queries) else _count_many
     total = len(comparison.queries) * len(comparison.gallery)
     with workers() as run, bar_when_long("ranking", total) as tell:
-        for tile in tiles(comparison, memory=memory, side=side, is_symmetric=is_symmetric):
+        for tile in tiles(comparison, run, memory=memory, side=side, is_symmetric=is_symmetric):
             positives.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
             is_mirrored = is_symmetric and tile.rows != tile.columns
             queries = (tile.rows, tile.columns) if is_mirrored else (tile.rows,)
@@ -77,23 +72,6 @@ def count_by_sorting(positives: Positives, *, memory: float, chunk: int | None =
             _count_sorted(similarity, start, positives, counts)
             tell(similarity.numel())
     return counts
-
-
-Run = Callable[[Callable[[tuple[int, int]], int], int], int]
-
-
-@contextmanager
-def workers() -> Iterator[Run]:
-    """A way to run a function over parts of a range, as many at a time as torch has threads; gives the sum."""
-    threads = torch.get_num_threads()
-    with ThreadPoolExecutor(threads) as pool:
-
-        def run(function: Callable[[tuple[int, int]], int], count: int) -> int:
-            bounds = np.linspace(0, count, threads + 1).astype(int).tolist()
-            parts = [(start, stop) for start, stop in pairwise(bounds) if start < stop]
-            return sum(pool.map(function, parts)) if len(parts) > 1 else sum(map(function, parts))
-
-        yield run
 
 
 def _count_few(

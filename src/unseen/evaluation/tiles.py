@@ -1,7 +1,10 @@
 """Queries against a gallery, in square tiles that fit the memory: exact similarities, and float32 ones to screen by."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -97,7 +100,47 @@ def compare(table: Table, queries: NDArray[np.int64], gallery: NDArray[np.int64]
     )
 
 
-def tiles(comparison: Comparison, *, memory: float, side: int = SIDE, is_symmetric: bool = False) -> Iterator[Tile]:
+Run = Callable[[Callable[[tuple[int, int]], int], int], int]
+
+
+@contextmanager
+def workers() -> Iterator[Run]:
+    """A way to run a function over parts of a range, as many at a time as torch has threads; gives the sum.
+
+    Meanwhile torch itself has one thread: those it keeps would wait for its next product by turning round and round,
+    on the processors that the parts between two products need.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+
+            def run(function: Callable[[tuple[int, int]], int], count: int) -> int:
+                bounds = np.linspace(0, count, threads + 1).astype(int).tolist()
+                parts = [(start, stop) for start, stop in pairwise(bounds) if start < stop]
+                return sum(pool.map(function, parts)) if len(parts) > 1 else sum(map(function, parts))
+
+            yield run
+    finally:
+        torch.set_num_threads(threads)
+
+
+def at_once(function: Callable[[tuple[int, int]], int], count: int) -> int:
+    """A `Run` in one piece, for work that leaves the threads to torch."""
+    return function((0, count))
+
+
+def _multiply(left: Tensor, right: Tensor, product: Tensor, run: Run) -> None:
+    def part(bounds: tuple[int, int]) -> int:
+        torch.mm(left[slice(*bounds)], right.T, out=product[slice(*bounds)])
+        return 0
+
+    run(part, len(left))
+
+
+def tiles(
+    comparison: Comparison, run: Run, *, memory: float, side: int = SIDE, is_symmetric: bool = False
+) -> Iterator[Tile]:
     """All tiles of float32 similarities; of a symmetric comparison those on and above the diagonal.
 
     A panel of queries stays in memory while the gallery passes by. The product is written into one buffer.
@@ -124,5 +167,5 @@ def tiles(comparison: Comparison, *, memory: float, side: int = SIDE, is_symmetr
                 row_units = panel_units.take(slice(rows.start - panel_start, rows.stop - panel_start))
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
                 similarity = buffer[: shape[0] * shape[1]].view(shape)
-                torch.mm(row_units.single, column_units.single.T, out=similarity)
+                _multiply(row_units.single, column_units.single, similarity, run)
                 yield Tile(rows, columns, row_units, column_units, similarity)
