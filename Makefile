@@ -18,7 +18,7 @@ demo: $(READY)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/house -p no:cacheprovider
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docstrings import Docstring, parse
-from examples import command, python, required_of
+from example_calls import command, python, required_of
 from latex import problems, symbol
 
 from unseen.core.registry import REGISTRIES, Registry
