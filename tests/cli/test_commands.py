@@ -133,6 +133,27 @@ methods:
         assert list((tmp_path / "out").glob(f"*.{name}"))
 
 
+def test_a_study_at_a_cached_depth_fills_the_stated_cache_once_for_all_cells_and_splits(place, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        """
+name: cached
+data: {toy: "folder=images"}
+splits: {half: "fraction:train=0.5,validation=0", other: "fraction:train=0.5,validation=0,seed=1"}
+base: {depth: frozen, model: "convnet:base=4", transform: "crop:size=16", embedding_size: 6, epochs: 1,
+       sampler: "samples_per_class:batch_size=12,per_class=2"}
+methods:
+  features: {loss: null, epochs: 0}
+  contrastive: {loss: contrastive}
+"""
+    )
+    err = unseen("study", plan, "--out", tmp_path / "out", "--cache", tmp_path / "cache", cwd=place)[1]
+    assert "4 of 4 cells are done" in err
+    assert err.count("caching pooled features") == 1
+    assert "worker 1: caching" not in err
+    assert len(list((tmp_path / "cache").glob("*/rows.npy"))) == 1
+
+
 def broken_image(folder):
     write_images(folder / "broken")
     path = folder / "broken" / "class 1" / "2.png"

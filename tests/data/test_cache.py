@@ -154,11 +154,20 @@ def test_the_folder_of_caches_is_the_users_unless_the_environment_says_otherwise
 
 
 def test_the_key_of_a_ticket_chooses_the_view_and_evaluation_sees_the_plain_one():
-    plain, view = np.arange(4.0)[:, None], 10 + np.arange(2.0)[:, None]
+    plain, view = np.arange(6.0)[:, None], 10 + np.arange(6.0)[:, None]
     source = CachedRows(
         FeatureArray(np.zeros((6, 1))), plain, np.array([0, 2, 3, 5]), views=[view], augmented=np.array([2, 5])
     )
     asked = np.array([2, 2, 5, 5, 3])
-    assert source.rows(asked, [None, 1, 2, 3, None]).ravel().tolist() == [1, 10, 3, 11, 2]
-    with pytest.raises(AssertionError, match="not in the cache"):
-        source.rows(np.array([1]), [None])
+    assert source.rows(asked, [None, 1, 2, 3, None]).ravel().tolist() == [2, 12, 5, 15, 3]
+    for item, key in ((1, None), (3, 1)):
+        with pytest.raises(AssertionError, match="not in the cache"):
+            source.rows(np.array([item]), [key])
+
+
+def test_only_blocks_with_a_row_that_is_needed_are_computed_and_others_when_they_are_needed(tmp_path):
+    first, second = Counting(), Counting()
+    last = np.array([SHAPE[0] - 1, BLOCK])
+    assert np.array_equal(rows_of(tmp_path, first, needed=last)[last], ROWS[last])
+    assert np.array_equal(rows_of(tmp_path, second), ROWS)
+    assert (first.asked, second.asked) == ([1, 3], [0, 2])

@@ -15,7 +15,10 @@ Config = Annotated[
 ]
 Data = Annotated[
     str | None,
-    typer.Option(help="glyphs, folder=DIR, table=FILE.csv or features=FILE.npz", show_default=False),
+    typer.Option(
+        help="glyphs, folder=DIR, table=FILE.csv, features=FILE.npz, cub200=DIR, cars196=DIR, sop=DIR or inshop=DIR",
+        show_default=False,
+    ),
 ]
 Split = Annotated[str | None, typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given")]
 Protocol = Annotated[str | None, typer.Option(help="A paper's settings under all others: R, K, D or O.")]

@@ -1,5 +1,6 @@
 """`unseen demo`, `unseen study` and `unseen report`: grids of runs and what people look at afterwards."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,22 +24,40 @@ def study(
     data: options.Data = None,
     out: Out = None,
     workers: options.Workers = 2,
+    cache: options.Cache = None,
     retry_failed: Annotated[bool, typer.Option(help="Try cells that failed before once more.")] = False,
 ) -> None:
     """Run what is missing of a plan's cells, then write the report; the same command continues an interrupted study."""
-    _study(plan, data, out, workers, retry_failed)
+    _study(plan, data, out, workers, cache, retry_failed)
 
 
-def _study(plan_name: str, data: str | None, out: Path | None, workers: int, retry_failed: bool = False) -> None:
+def _study(
+    plan_name: str,
+    data: str | None,
+    out: Path | None,
+    workers: int,
+    cache: Path | None = None,
+    retry_failed: bool = False,
+) -> None:
     from unseen.core.console import console
-    from unseen.studies import load_plan, plan_cells, run_cell, run_study
+    from unseen.data.cache import VARIABLE
+    from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
 
     screen = console()
     plan = load_plan(plan_name, data)
     folder = out or Path("out") / plan.name
     cells = plan_cells(plan)
     try:
-        outcome = run_study(cells, folder, run_cell, plan=plan.to_mapping(), workers=workers, retry_failed=retry_failed)
+        outcome = run_study(
+            cells,
+            folder,
+            run_cell,
+            plan=plan.to_mapping(),
+            workers=workers,
+            retry_failed=retry_failed,
+            environment={} if cache is None else {VARIABLE: str(cache.absolute())},
+            before=partial(fill_caches, cache=cache),
+        )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")

@@ -32,16 +32,28 @@ _MEGABYTE = 10**6
 Compute = Callable[[Sequence[range]], Iterator[np.ndarray]]
 
 
+VARIABLE = "UNSEEN_CACHE"
+"""The environment's name for the folder of caches."""
+
+
 def cache_folder() -> Path:
     """Where caches lie unless a run says otherwise: `UNSEEN_CACHE`, or `unseen` in the user's folder of caches."""
-    stated = os.environ.get("UNSEEN_CACHE")
+    stated = os.environ.get(VARIABLE)
     if stated:
         return Path(stated).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "unseen"
 
 
 def cached_rows(
-    folder: Path, key: Record, *, shape: tuple[int, ...], dtype: str, compute: Compute, what: str, quiet: bool = False
+    folder: Path,
+    key: Record,
+    *,
+    shape: tuple[int, ...],
+    dtype: str,
+    compute: Compute,
+    what: str,
+    needed: np.ndarray | None = None,
+    quiet: bool = False,
 ) -> np.ndarray:
     """The rows that `key` describes, memory-mapped: taken from the cache, or computed now as far as they lack.
 
@@ -50,6 +62,7 @@ def cached_rows(
     shape     (rows, ...)
     compute   gives the rows of each of the ranges that it is asked for, one array a range, in order
     what      words for people: "activations at blocks.5"
+    needed    the rows that are asked for, all if None; blocks without any of them are left out for now
     ========  =========================================================================================
 
     Two processes that want the same rows at once do not both compute them: the second waits for the first.
@@ -61,14 +74,19 @@ def cached_rows(
     blocks = [range(start, min(start + BLOCK, shape[0])) for start in range(0, shape[0], BLOCK)]
     header = _header(shape, dtype)
     row_bytes = int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
+    if needed is not None:
+        blocks = [blocks[number] for number in np.unique(needed // BLOCK)]
+    count = sum(map(len, blocks))
     with _alone(place / "lock", what, quiet):
         missing = [blocks[number] for number in _missing(place, key, header, blocks, row_bytes, quiet)]
+        # Rows that nobody asked for yet are a hole in the file, which takes no room on the disk.
+        os.truncate(place / "rows.npy", len(header) + shape[0] * row_bytes)
         if missing:
             _check_room(place, sum(map(len, missing)) * row_bytes, what)
-            size = f"{shape[0]:,} x {' x '.join(map(str, shape[1:]))} in {dtype}: {_megabytes(shape[0] * row_bytes)}"
+            size = f"{count:,} x {' x '.join(map(str, shape[1:]))} in {dtype}: {_megabytes(count * row_bytes)}"
             _say(f"caching {what} ({size}) in {place}", quiet)
-            done = shape[0] - sum(map(len, missing))
-            with progress_bar(f"caching {what}", shape[0], done=done, quiet=quiet) as bar:
+            done = count - sum(map(len, missing))
+            with progress_bar(f"caching {what}", count, done=done, quiet=quiet) as bar:
                 for block in _fill(place, len(header), row_bytes, missing, compute(missing), dtype, what):
                     bar.advance(len(block))
     rows: np.ndarray = np.load(place / "rows.npy", mmap_mode="r", allow_pickle=False)
@@ -80,8 +98,8 @@ class CachedRows:
 
     ==========  ==================================================================================
     origin      the source whose items were put through a network
-    plain       rows of the items at `indices`, without augmentation
-    views       further rows of the items at `augmented`, each array another augmentation
+    plain       a row for each item, without augmentation; those at `indices` hold something
+    views       further rows, each array another augmentation; those at `augmented` hold something
     ==========  ==================================================================================
 
     Evaluation sees the plain view. Training sees the plain view and the augmented ones alike: the key of a ticket
@@ -99,10 +117,11 @@ class CachedRows:
         views: Sequence[np.ndarray] = (),
         augmented: np.ndarray | None = None,
     ) -> None:
-        self.origin, self.plain, self.indices = origin, plain, indices
-        self.views, self.augmented = tuple(views), augmented
-        self._row_of = _positions(len(origin), indices)
-        self._view_row_of = _positions(len(origin), indices[:0] if augmented is None else augmented)
+        assert all(len(table) == len(origin) for table in (plain, *views)), "a cache has a row for every item"
+        self.origin, self.plain, self.views = origin, plain, tuple(views)
+        self._holds = np.zeros((2, len(origin)), bool)
+        self._holds[0, indices] = True
+        self._holds[1, indices[:0] if augmented is None else augmented] = True
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -122,16 +141,9 @@ class CachedRows:
         found = np.empty((len(indices), *self.plain.shape[1:]), self.plain.dtype)
         for number, table in enumerate((self.plain, *self.views)):
             here = view == number
-            places = (self._view_row_of if number else self._row_of)[indices[here]]
-            assert (places >= 0).all(), "an item was asked for that is not in the cache"
-            found[here] = table[places]
+            assert self._holds[min(number, 1), indices[here]].all(), "an item was asked for that is not in the cache"
+            found[here] = table[indices[here]]
         return found
-
-
-def _positions(count: int, indices: np.ndarray) -> np.ndarray:
-    positions = np.full(count, -1, np.int64)
-    positions[indices] = np.arange(len(indices))
-    return positions
 
 
 def _header(shape: tuple[int, ...], dtype: str) -> bytes:

@@ -17,7 +17,7 @@ from unseen.data.batches import CatalogueItems, Ticket, loader
 from unseen.data.cache import CachedRows, cached_rows
 
 # Raised when this file or the order of rows changes in a way that changes a cache's content.
-_CODE = 1
+_CODE = 2
 _LIBRARIES = ("torch", "timm", "torchvision", "pillow")
 
 
@@ -44,18 +44,18 @@ def cached_items(
     views      1: the plain view of each; n: besides it n - 1 augmented ones of those that are trained on
     =========  ==========================================================================================
 
-    Views are drawn from the item and the view alone, so that runs of any seed share them.
+    Views are drawn from the item and the view alone, and a cache has a place for every item: runs of any seed and any
+    split share them.
     """
     network.eval()
     with torch.inference_mode():
         example = items[Ticket(int(indices[0]), None)].inputs.to(_device_of(network))
         shape = tuple(network(example).shape[1:])
 
-    def view(number: int, chosen: np.ndarray) -> np.ndarray:
+    def view(number: int, needed: np.ndarray) -> np.ndarray:
         key = {
             **made_by,
             "catalogue": items.catalogue.fingerprint,
-            "items": hashlib.sha256(chosen.tobytes()).hexdigest(),
             "view": number,
             "dtype": dtype,
             "code": {"caching": _CODE, "unseen": unseen.__version__, **_versions()},
@@ -63,9 +63,10 @@ def cached_items(
         return cached_rows(
             folder,
             key,
-            shape=(len(chosen), *shape),
+            shape=(len(items), *shape),
             dtype=dtype,
-            compute=lambda blocks: _outputs(network, items, chosen, blocks, number, workers),
+            compute=lambda blocks: _outputs(network, items, blocks, number, workers),
+            needed=needed,
             what=f"{what}, view {number + 1} of {views}" if views > 1 else what,
             quiet=quiet,
         )
@@ -93,18 +94,11 @@ def hash_of_weights(network: nn.Module) -> str:
 def _outputs(
     network: nn.Module,
     items: CatalogueItems,
-    chosen: np.ndarray,
     blocks: Sequence[range],
     view: int,
     workers: int,
 ) -> Iterator[np.ndarray]:
-    tickets = [
-        [
-            Ticket(int(index), derive(0, "view", view, index) if view else None)
-            for index in chosen[block.start : block.stop]
-        ]
-        for block in blocks
-    ]
+    tickets = [[Ticket(index, derive(0, "view", view, index) if view else None) for index in block] for block in blocks]
     device = _device_of(network)
     with torch.inference_mode():
         for batch in loader(items, tickets, workers=workers):

@@ -10,6 +10,7 @@ from unseen.studies.recipe import Recipe as Recipe
 from unseen.studies.recipe import prepare as prepare
 from unseen.studies.runner import StudyOutcome as StudyOutcome
 from unseen.studies.runner import run_study as run_study
+from unseen.studies.running import fill_caches as fill_caches
 from unseen.studies.running import items_of as items_of
 from unseen.studies.running import load_run as load_run
 from unseen.studies.running import run as run

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Worker:
     `streams` the pipes on which something may come in.
     """
 
-    def __init__(self, module: str, function: str, threads: int) -> None:
+    def __init__(self, module: str, function: str, threads: int, environment: Mapping[str, str]) -> None:
         paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
         # A session of its own: Ctrl-C reaches the runner alone, and whatever the worker starts can be ended with it.
         self._process = subprocess.Popen(
@@ -35,7 +35,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | dict.fromkeys(_THREADS, str(threads)) | {"PYTHONPATH": paths},
+            env=os.environ | dict.fromkeys(_THREADS, str(threads)) | {"PYTHONPATH": paths} | dict(environment),
             start_new_session=True,
         )
         orders, news, errors = self._process.stdin, self._process.stdout, self._process.stderr

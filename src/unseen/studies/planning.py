@@ -39,7 +39,8 @@ def load_plan(name: str, data: str | None = None) -> Plan:
 def plan_cells(plan: Plan) -> list[Cell]:
     """The plan's cells, each with its complete recipe, so that its name stands for every setting and for the data.
 
-    Image files are decoded once here, so that a broken one is named before a cell begins.
+    Image files that a cell trains on at full depth are decoded once here, so that a broken one is named before a cell
+    begins; the other depths decode every image when they fill their cache.
     """
     loaded: dict[str, Catalogue] = {}
 
@@ -48,8 +49,9 @@ def plan_cells(plan: Plan) -> list[Cell]:
         name = canonical_json(record)
         if name not in loaded:
             loaded[name] = load_catalogue(record)
-            if loaded[name].source.kind == "image files":
-                check_images(loaded[name])
         return loaded[name]
 
-    return plan.cells(lambda config: prepare(config, load).recipe.to_mapping())
+    cells = plan.cells(lambda config: prepare(config, load).recipe.to_mapping())
+    for name in {canonical_json(cell.config["data"]) for cell in cells if cell.config["depth"] == "full"}:
+        check_images(loaded[name])
+    return cells

@@ -154,7 +154,7 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
             raise ConfigError(f"a run has no setting '{key}'{nearest(key, known)} (it has: {', '.join(known)})")
     if settings.get("data") is None:
         raise ConfigError(
-            "a run needs data", use="--data glyphs, --data folder=PATH, table=FILE.csv or features=FILE.npz"
+            "a run needs data", use="--data glyphs, folder=DIR, table=FILE.csv, features=FILE.npz, cub200=DIR, ..."
         )
     data = complete(REGISTRIES["data"], _without_home(settings["data"]))
     catalogue = load(data)

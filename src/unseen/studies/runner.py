@@ -90,6 +90,8 @@ def run_study(
     threads: int | None = None,
     max_attempts: int = 3,
     retry_failed: bool = False,
+    environment: Mapping[str, str] | None = None,
+    before: Callable[[Sequence[Cell]], None] | None = None,
     quiet: bool = False,
 ) -> StudyOutcome:
     """Run the cells that have no result yet, in worker processes, and give how all of them ended.
@@ -97,7 +99,8 @@ def run_study(
     `run_cell(config, folder, tell)` is a function at the top of a module; it works in `folder/cells/<name>`, where a
     later attempt finds what an earlier one left, calls `tell({"done": 3, "total": 10, "words": "..."})` when it likes,
     and gives a mapping that is JSON. An `UnseenError` fails the cell at once; any other error, and the death of the
-    worker, `max_attempts` times. Failed cells stay failed unless `retry_failed`. The others run on.
+    worker, `max_attempts` times. Failed cells stay failed unless `retry_failed`. The others run on. `environment` holds
+    variables that the workers see beside ours; `before` is called with the cells that are to run, before any starts.
 
     Results are keyed by configuration: those of an earlier plan in the same folder stay, unreported, and are found
     again when a plan names them. One runner at a time works on a folder; a second one is refused.
@@ -125,8 +128,11 @@ def run_study(
             if counts["waiting"] + counts["running"]:
                 workers = min(workers, counts["waiting"] + counts["running"])
                 threads = threads or max(1, _cores() // workers)
+                if before is not None:
+                    before([state.cell for state in store.cells() if state.state in ("waiting", "running")])
                 with progress_board(quiet=quiet) as board:
-                    finished_now = _Run(store, folder, partial(Worker, *address, threads), workers, board).work()
+                    start = partial(Worker, *address, threads, environment or {})
+                    finished_now = _Run(store, folder, start, workers, board).work()
             return StudyOutcome(store.path, finished_now, tuple(store.cells()))
 
 

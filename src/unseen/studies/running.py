@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,22 +15,24 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 import unseen
-from unseen.core.config import Record, build
+from unseen.core.config import Record, build, canonical_json
 from unseen.core.errors import ConfigError
 from unseen.core.files import read_json, remove_folder, sweep, write_bytes, write_json
 from unseen.core.registry import REGISTRIES
-from unseen.data import Catalogue, CatalogueItems, Split, check_images
+from unseen.data import Catalogue, CatalogueItems, Split, check_images, load_catalogue
 from unseen.data.cache import cache_folder
 from unseen.evaluation import evaluate
 from unseen.evaluation.shown import save_shown, show
 from unseen.models import Embedder, build_embedder, embed
 from unseen.studies.depths import begin_head, items_at_depth, part_at_depth
+from unseen.studies.plan import Cell
 from unseen.studies.recipe import Prepared, Recipe, prepare
 from unseen.training.loop import Job, State, train
 from unseen.training.optimizers import parameter_groups
 
 Tell = Callable[[int, int, str], None]
 VALIDATION_SCORES = ("recall@1", "map@r")
+_DECIDES_A_CACHE = ("data", "split", "model", "transform", "depth", "cut", "views")
 
 
 def _say_nothing(done: int, total: int, words: str) -> None:
@@ -101,6 +103,29 @@ def run_cell(config: Record, folder: Path, tell: Callable[[dict[str, Any]], None
         check_files=False,
         tell=lambda done, total, words: tell({"done": done, "total": total, "words": words}),
     )
+
+
+def fill_caches(cells: Sequence[Cell], *, cache: Path | None = None, workers: int = 0) -> None:
+    """Compute what the cells' cached depths need, once and with all processors, before workers share the cells."""
+    loaded: dict[str, Catalogue] = {}
+    filled = set()
+    for cell in cells:
+        needs = canonical_json({key: cell.config[key] for key in _DECIDES_A_CACHE})
+        if cell.config["depth"] == "full" or needs in filled:
+            continue
+        filled.add(needs)
+
+        def load(record: Record) -> Catalogue:
+            name = canonical_json(record)
+            loaded[name] = loaded.get(name) or load_catalogue(record)
+            return loaded[name]
+
+        prepared = prepare(cell.config, load)
+        recipe, items = prepared.recipe, items_of(prepared.recipe, prepared.catalogue)
+        model = model_of(recipe, items).to(_device())
+        parts = part_at_depth(recipe, model, items)
+        where = cache_folder() if cache is None else cache
+        items_at_depth(recipe, model, parts, items, prepared.split, cache=where, workers=workers)
 
 
 def items_of(recipe: Recipe, catalogue: Catalogue) -> CatalogueItems:
