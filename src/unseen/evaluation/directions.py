@@ -277,10 +277,10 @@ class _Writer:
         """Write the unit vectors of some rows, which are overwritten; gives their lengths."""
         target = self._single[start : start + len(rows)]
         if self._is_long:
-            from unseen.evaluation.kernels import round_to_units
+            from unseen.evaluation.rounding import round_to_units
 
             norms = torch.empty(len(rows), dtype=torch.float64)
-            largest = round_to_units(rows.numpy(), target.numpy(), norms.numpy())
+            largest = round_to_units(rows.numpy(), target.numpy(), norms.numpy(), SCALE)
         else:
             norms = _norms(_whole_units(rows))
             target.copy_(rows / SCALE)
