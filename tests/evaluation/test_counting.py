@@ -47,7 +47,7 @@ def test_margins_hold_more_than_the_error():
 def test_products_in_whole_numbers_are_those_of_float64(width):
     directions = read_directions(np.random.default_rng(width).normal(size=(30, width)))
     units, whole = directions.units(), directions.whole()
-    side = Side(0, units.single.numpy(), units.rest_of, units.rest, directions.inverse_norms.numpy())
+    side = Side(units.single.numpy(), units.rest_of, units.rest, directions.inverse_norms.numpy())
     expected = whole @ whole.T
     for row in range(30):
         for column in range(30):

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from unseen.core.errors import BatchError
-from unseen.evaluation.directions import SCALE, read_directions
+from unseen.evaluation.directions import SCALE, _whole_units, read_directions
+from unseen.evaluation.rounding import round_to_units
 
 
 def test_inner_products_are_exact():
@@ -145,3 +146,28 @@ def test_a_mapped_file_is_read_and_left_alone(tmp_path, mode):
 def test_what_is_no_table_of_finite_numbers_is_refused(embeddings, message):
     with pytest.raises(BatchError, match=message):
         read_directions(embeddings)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 64])
+def test_compiled_loops_round_as_torch_does_to_the_bit(width):
+    rows = np.random.default_rng(width).normal(size=(50, width)) * 10.0 ** np.arange(-25, 25)[:, None]
+    rows[:3], rows[3, 0] = 0, -0.0
+    found, single, norms = rows.copy(), np.empty((50, width), dtype=np.float32), np.empty(50)
+    largest = round_to_units(found, single, norms, SCALE)
+    expected = _whole_units(torch.from_numpy(rows.copy())).numpy()
+    assert found.tobytes() == expected.tobytes()
+    assert single.tobytes() == (expected / SCALE).astype(np.float32).tobytes()
+    assert norms.tobytes() == np.sqrt((expected * expected).sum(axis=1)).tobytes()
+    assert largest == np.abs(expected).max()
+
+
+def test_a_table_read_in_threads_equals_its_rows_read_alone(monkeypatch):
+    monkeypatch.setattr("unseen.evaluation.directions._MANY_NUMBERS", 1)
+    monkeypatch.setattr("unseen.evaluation.directions._NUMBERS_AT_ONCE", 30)
+    rows = np.random.default_rng(0).normal(size=(101, 3))
+    together = read_directions(rows[:40], rows[40:])
+    monkeypatch.undo()
+    for number in range(101):
+        alone = read_directions(rows[number : number + 1])
+        assert torch.equal(together.whole(slice(number, number + 1)), alone.whole())
+        assert together.inverse_norms[number] == alone.inverse_norms[0]

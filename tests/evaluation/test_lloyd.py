@@ -107,7 +107,8 @@ def test_neither_tiles_nor_what_is_skipped_change_anything(monkeypatch, tile, sh
     rows, start = overlapping(count=40 * tile + 60, clusters=8 * tile + 12) if tile < 64 else overlapping()
     directions = read_directions(rows)
     before = lloyd(directions, directions.whole(start), iterations=20)
-    monkeypatch.setattr(engine, "_TILE", tile)
+    for name in ("_POINTS_AT_ONCE", "_CENTROIDS_AT_ONCE", "_ROWS_AT_ONCE"):
+        monkeypatch.setattr(engine, name, tile)
     monkeypatch.setattr(engine, "_NEARLY_ALL", share)
     after = lloyd(directions, directions.whole(start), iterations=20)
     assert after.assignment.tolist() == before.assignment.tolist()

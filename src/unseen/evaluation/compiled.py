@@ -17,3 +17,13 @@ def compiled(function: Function) -> Function:
 
     machine_code: Any = numba.njit(nogil=True, cache=True)(function)
     return machine_code
+
+
+def compiled_in_any_order(function: Function) -> Function:
+    """The same for sums that are exact in any order, which are then added up many at a time."""
+    if not IS_COMPILED:
+        return function
+    import numba
+
+    machine_code: Any = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})(function)
+    return machine_code

@@ -36,6 +36,12 @@ class Thresholds(NamedTuple):
     high: NDArray[np.float32]
     bits: NDArray[np.int32]
 
+    def of(self, queries: slice) -> "Thresholds":
+        """Those of some queries, which are then numbered from 0."""
+        starts = self.starts[queries.start : queries.stop + 1]
+        slots = slice(int(starts[0]), int(starts[-1]))
+        return Thresholds(starts - starts[0], self.exact[slots], self.low[slots], self.high[slots], self.bits[slots])
+
 
 class Counts(NamedTuple):
     """For each threshold: similarities above it, and similarities equal to it."""
@@ -45,9 +51,8 @@ class Counts(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The rows or the columns of a tile: number of the first, unit vectors with their rests, inverse norms."""
+    """The rows or the columns of a tile: unit vectors with their rests, and inverse norms."""
 
-    first: int
     single: NDArray[np.float32]
     rest_of: NDArray[np.int32]
     rest: NDArray[np.int8]

@@ -16,7 +16,8 @@ from unseen.evaluation.counting import EXCLUDED, error_bound
 from unseen.evaluation.directions import Directions
 from unseen.evaluation.inputs import Table
 from unseen.evaluation.progress import bar_when_long
-from unseen.evaluation.tiles import SIDE, Comparison, at_once, compare, tiles
+from unseen.evaluation.threads import at_once
+from unseen.evaluation.tiles import SIDE, Comparison, compare, tiles
 
 Whole = NDArray[np.int64]
 Values = NDArray[np.float64]

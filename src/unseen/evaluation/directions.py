@@ -13,6 +13,8 @@ vectors of all rows are kept if they fit the memory given: they are the whole nu
 
 import mmap
 from collections.abc import Iterator
+from contextlib import nullcontext
+from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,10 +23,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unseen.core.errors import BatchError
+from unseen.evaluation.compiled import IS_COMPILED
+from unseen.evaluation.threads import at_once, workers
 
 SCALE = 2.0**26
 # A block of this many numbers stays in the processor's cache from one step of its reading to the next.
 _NUMBERS_AT_ONCE = 2**17
+# Fewer numbers are read sooner than the compiled loops are loaded.
+_MANY_NUMBERS = 2**20
 
 RowsOf: TypeAlias = slice | NDArray[np.int64]
 
@@ -100,7 +106,7 @@ class Directions:
             return self._kept.take(index).whole()
         whole = torch.empty((self._count(index), self.width), dtype=torch.float64)
         for start, block in self._blocks(index):
-            whole[start : start + len(block)] = block
+            whole[start : start + len(block)] = _whole_units(block)
         return whole
 
     def single(self, rows: RowsOf = slice(None)) -> Tensor:
@@ -133,23 +139,28 @@ class Directions:
         return len(range(*rows.indices(self._stored))) if isinstance(rows, slice) else len(rows)
 
     def _blocks(self, rows: RowsOf) -> Iterator[tuple[int, Tensor]]:
-        """Whole numbers of the rows, block by block, each with its place among the rows asked for."""
+        """The rows as they are stored, block by block, each with its place among the rows asked for."""
         step = max(1, _NUMBERS_AT_ONCE // self.width)
         if isinstance(rows, slice):
             first, last, stride = rows.indices(self._stored)
             if stride == 1:
                 for start in range(first, last, step):
-                    yield start - first, _whole_units(self._read(slice(start, min(start + step, last))))
+                    yield start - first, self._read(slice(start, min(start + step, last)))
                 return
             rows = np.arange(first, last, stride)
         for start in range(0, len(rows), step):
-            yield start, _whole_units(self._read(rows[start : start + step]))
+            yield start, self._read(rows[start : start + step])
 
     def _read(self, rows: RowsOf) -> Tensor:
+        if isinstance(rows, slice):
+            start = 0
+            for part in self._parts:
+                if start <= rows.start and rows.stop <= start + part.count:
+                    return part.read(slice(rows.start - start, rows.stop - start))
+                start += part.count
+            rows = np.arange(rows.start, rows.stop)
         if len(self._parts) == 1:
             return self._parts[0].read(rows)
-        if isinstance(rows, slice):
-            rows = np.arange(rows.start, rows.stop)
         found = torch.empty((len(rows), self.width), dtype=torch.float64)
         start = 0
         for part in self._parts:
@@ -176,14 +187,29 @@ def read_directions(*embeddings: Tensor | NDArray[np.floating], memory: float = 
     count, width = sum(part.count for part in parts), widths[0]
     norms = torch.empty(count, dtype=torch.float64)
     writer = _Writer(count, width) if 4 * count * width <= memory * 1e6 / 2 else None
+    stored = Directions(parts, norms)
+
     # One pass over everything: checked, measured, and kept if it may be.
-    for start, block in Directions(parts, norms)._blocks(slice(None)):
-        # A sum of whole numbers below 2^53 is exact.
-        norms[start : start + len(block)] = (block * block).sum(dim=1).sqrt_()
-        if writer is not None:
-            writer.write(start, block)
+    def read(part: tuple[int, int]) -> int:
+        for start, block in stored._blocks(slice(*part)):
+            place = slice(part[0] + start, part[0] + start + len(block))
+            norms[place] = _norms(_whole_units(block)) if writer is None else writer.write(place.start, block)
+        return 0
+
+    with workers() if _is_long(count * width) else nullcontext(at_once) as run:
+        run(read, count)
     inverse_norms = torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
     return Directions(parts, inverse_norms, writer.units() if writer is not None else None)
+
+
+def _is_long(numbers: int) -> bool:
+    """Whether loading the compiled loops and starting threads takes less time than they save."""
+    return IS_COMPILED and numbers >= _MANY_NUMBERS
+
+
+def _norms(whole: Tensor) -> Tensor:
+    # A sum of whole numbers below 2^53 is exact.
+    return (whole * whole).sum(dim=1).sqrt_()
 
 
 class _Part:
@@ -237,20 +263,36 @@ def _mapping_of(array: NDArray[np.floating]) -> mmap.mmap | None:
 
 
 class _Writer:
-    """Collects whole numbers, block by block, as float32 and rests."""
+    """Collects unit vectors, block by block, as float32 and rests."""
 
     def __init__(self, count: int, width: int) -> None:
         self._single = torch.empty((count, width), dtype=torch.float32)
         self._rest_of = np.full(count, -1, dtype=np.int32)
         self._rests = [np.empty((0, width), dtype=np.int8)]
         self._found = 0
+        self._adding = Lock()
+        self._is_long = _is_long(count * width)
 
-    def write(self, start: int, whole: Tensor) -> None:
-        target = self._single[start : start + len(whole)]
-        target.copy_(whole / SCALE)
+    def write(self, start: int, rows: Tensor) -> Tensor:
+        """Write the unit vectors of some rows, which are overwritten; gives their lengths."""
+        target = self._single[start : start + len(rows)]
+        if self._is_long:
+            from unseen.evaluation.rounding import round_to_units
+
+            norms = torch.empty(len(rows), dtype=torch.float64)
+            largest = round_to_units(rows.numpy(), target.numpy(), norms.numpy(), SCALE)
+        else:
+            norms = _norms(_whole_units(rows))
+            target.copy_(rows / SCALE)
+            largest = float(rows.abs().max())
+        if largest > 2**24:
+            self._write_rests(start, rows, target)
+        return norms
+
+    def _write_rests(self, start: int, whole: Tensor, single: Tensor) -> None:
         rows = torch.nonzero(whole.abs().amax(dim=1) > 2**24).flatten()
-        if len(rows):
-            rest = (whole[rows] - target[rows].to(torch.float64) * SCALE).to(torch.int8).numpy()
+        rest = (whole[rows] - single[rows].to(torch.float64) * SCALE).to(torch.int8).numpy()
+        with self._adding:
             self._rest_of[start + rows.numpy()] = np.arange(self._found, self._found + len(rows), dtype=np.int32)
             self._rests.append(rest)
             self._found += len(rows)

@@ -6,37 +6,72 @@ To be imported where they are used, not at the top of a module: loading the comp
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.evaluation.compiled import compiled
+from unseen.evaluation.compiled import compiled, compiled_in_any_order
 from unseen.evaluation.counting import LEAST, Counts, Side, Thresholds
+from unseen.evaluation.directions import SCALE
 
 # Entries that are screened together: in a row, and in a block of rows and columns.
 _TOGETHER = 256
 _ROWS_TOGETHER = 64
 _COLUMNS_TOGETHER = 256
-# Bins between the lowest and the highest threshold of a row.
+# Bins between the lowest and the highest threshold of a query.
 _BINS = 1024
+# Bins that are written together.
+_FILL = 32
+# Columns that are turned into rows together: a line of the processor's cache.
+_STRIP = 16
+
+
+@compiled
+def compare_with_positives(
+    asked: Side,
+    items: Side,
+    firsts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    own: NDArray[np.int64],
+    asked_groups: NDArray[np.int64],
+    item_groups: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    found: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Write the exact similarities of each query to its positives, ascending, from its place in ``starts`` on.
+
+    A query's positives are the items from ``firsts`` to ``ends`` but for its ``own`` place and those of its group.
+    Groups are empty where there are none. ``counts`` says how many were found.
+    """
+    for query in range(firsts.shape[0]):
+        filled = starts[query]
+        for item in range(firsts[query], ends[query]):
+            if item == own[query] or (item_groups.shape[0] > 0 and item_groups[item] == asked_groups[query]):
+                continue
+            found[filled] = items.inverse_norms[item] * whole_product(
+                asked.single[query],
+                items.single[item],
+                asked.rest_of[query],
+                items.rest_of[item],
+                asked.rest,
+                items.rest,
+            )
+            filled += 1
+        found[starts[query] : filled].sort()
+        counts[query] = filled - starts[query]
 
 
 @compiled
 def count_rows(
-    tile: NDArray[np.float32],
-    bits: NDArray[np.int32],
-    part: tuple[int, int],
-    rows: Side,
-    columns: Side,
-    thresholds: Thresholds,
-    counts: Counts,
-    limit: int,
+    tile: NDArray[np.float32], rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int
 ) -> int:
-    """Count the similarities of some rows of a tile against the rows' thresholds.
+    """Count the similarities of a tile against the thresholds of its rows.
 
     Gives the number of exact decisions, and stops as soon as there are more than ``limit``.
     """
     starts, exact, above, tied = thresholds.starts, thresholds.exact, counts.above, counts.tied
     lows, highs, low_bits = thresholds.low, thresholds.high, thresholds.bits
+    bits = tile.view(np.int32)
     decided = 0
-    for row in range(part[0], part[1]):
-        first, end = starts[rows.first + row], starts[rows.first + row + 1]
+    for row in range(tile.shape[0]):
+        first, end = starts[row], starts[row + 1]
         if first == end:
             continue
         for start in range(0, tile.shape[1], _TOGETHER):
@@ -78,131 +113,157 @@ def count_rows(
 
 @compiled
 def count_rows_by_bins(
-    tile: NDArray[np.float32],
-    part: tuple[int, int],
-    rows: Side,
-    columns: Side,
-    thresholds: Thresholds,
-    counts: Counts,
-    limit: int,
+    tile: NDArray[np.float32], rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int
 ) -> int:
-    """Count as `count_rows` does, for rows with many thresholds: a table says which ones a similarity exceeds.
-
-    The range of a row's thresholds is cut into bins. Rounding keeps order, so a similarity whose bin lies above that of
-    ``high`` is above ``high``; one that shares a bin with any of the two bounds is looked at.
-    """
-    starts, exact, above, tied = thresholds.starts, thresholds.exact, counts.above, counts.tied
-    lows, highs = thresholds.low, thresholds.high
-    most = np.int64(0)
-    for row in range(part[0], part[1]):
-        most = max(most, starts[rows.first + row + 1] - starts[rows.first + row])
-    passed = np.zeros(most + 2, dtype=np.int32)
-    # Neighbours often fall between the same thresholds; counted apart, none waits for the one before.
-    apart = np.zeros((4, most + 2), dtype=np.int32)
-    # Numbers without a sign: one with a sign is asked at each use whether it counts from the end.
-    exceeded = np.zeros(_BINS + 3, dtype=np.uint16)
-    bins = np.zeros(tile.shape[1], dtype=np.uint16)
-    unsure = np.uint16(most + 1)
-    last = np.float32(_BINS + 2)
-    nothing, one = np.float32(0), np.float32(1)
+    """Count as `count_rows` does, for rows with many thresholds: a table says where to look among them."""
+    memory = _memory_for(thresholds, tile.shape[1])
     decided = 0
-    for row in range(part[0], part[1]):
-        first, end = starts[rows.first + row], starts[rows.first + row + 1]
-        if first == end:
-            continue
-        base = lows[first]
-        scale = np.float32(np.float32(_BINS) / np.float32(highs[end - 1] - base))
-        entries = tile[row]
-        for place in range(entries.shape[0]):
-            position = np.float32(np.float32(np.float32(entries[place] - base) * scale) + one)
-            position = position if position > nothing else nothing
-            bins[place] = np.uint16(position if position < last else last)
-        filled = 0
-        for slot in range(first, end):
-            lower = min(int(np.float32(np.float32(lows[slot] - base) * scale) + one), _BINS + 2)
-            upper = min(int(np.float32(np.float32(highs[slot] - base) * scale) + one), _BINS + 2)
-            for place in range(filled, lower):
-                exceeded[place] = slot - first
-            for place in range(max(filled, lower), upper + 1):
-                exceeded[place] = unsure
-            filled = max(filled, upper + 1)
-        for place in range(filled, _BINS + 3):
-            exceeded[place] = end - first
-        # The last place counts those that are looked at.
-        whole = entries.shape[0] - entries.shape[0] % 4
-        for place in range(0, whole, 4):
-            apart[0, exceeded[bins[place]]] += 1
-            apart[1, exceeded[bins[place + 1]]] += 1
-            apart[2, exceeded[bins[place + 2]]] += 1
-            apart[3, exceeded[bins[place + 3]]] += 1
-        for place in range(whole, entries.shape[0]):
-            apart[0, exceeded[bins[place]]] += 1
-        for slot in range(most + 2):
-            passed[slot] = apart[0, slot] + apart[1, slot] + apart[2, slot] + apart[3, slot]
-        apart[:] = 0
-        if passed[most + 1] > 0:
-            for place in range(entries.shape[0]):
-                if exceeded[bins[place]] != unsure:
-                    continue
-                value = entries[place]
-                slot = first
-                span = end - first
-                while span > 0:
-                    half = span // 2
-                    if value > highs[slot + half]:
-                        slot += half + 1
-                        span -= half + 1
-                    else:
-                        span = half
-                passed[slot - first] += 1
-                if slot < end and value > lows[slot]:
-                    decided += 1
-                    similarity = columns.inverse_norms[place] * whole_product(
-                        rows.single[row],
-                        columns.single[place],
-                        rows.rest_of[row],
-                        columns.rest_of[place],
-                        rows.rest,
-                        columns.rest,
-                    )
-                    while slot < end and value > lows[slot]:
-                        above[slot] += similarity > exact[slot]
-                        tied[slot] += similarity == exact[slot]
-                        slot += 1
-        higher = 0
-        for slot in range(end - 1, first - 1, -1):
-            higher += passed[slot - first + 1]
-            above[slot] += higher
+    for row in range(tile.shape[0]):
+        decided += _count_by_bins(tile[row], row, rows, columns, thresholds, counts, memory)
         if decided > limit:
             break
     return decided
 
 
 @compiled
-def count_columns(
-    tile: NDArray[np.float32],
-    part: tuple[int, int],
-    rows: Side,
-    columns: Side,
+def count_columns_by_bins(
+    tile: NDArray[np.float32], rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int
+) -> int:
+    """Count as `count_columns` does, for columns with many thresholds."""
+    height, width = tile.shape
+    memory = _memory_for(thresholds, height)
+    # Rows of an odd length: those of 4096 bytes would all meet in one place of the cache.
+    strip = np.empty((_STRIP, height + 17), dtype=np.float32)
+    decided = 0
+    for left in range(0, width, _STRIP):
+        right = min(left + _STRIP, width)
+        for row in range(height):
+            for column in range(left, right):
+                strip[column - left, row] = tile[row, column]
+        for column in range(left, right):
+            decided += _count_by_bins(strip[column - left, :height], column, columns, rows, thresholds, counts, memory)
+        if decided > limit:
+            break
+    return decided
+
+
+@compiled
+def _memory_for(
+    thresholds: Thresholds, items: int
+) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.int32], NDArray[np.uint32]]:
+    """What `_count_by_bins` writes into: the bin of each item, what a bin exceeds, counts, and items to look at."""
+    most = 0
+    for query in range(thresholds.starts.shape[0] - 1):
+        most = max(most, thresholds.starts[query + 1] - thresholds.starts[query])
+    return (
+        np.zeros(items, dtype=np.int32),
+        np.zeros(_BINS + 3 + _FILL, dtype=np.uint16),
+        np.zeros((4, most + 2), dtype=np.int32),
+        np.zeros(items, dtype=np.uint32),
+    )
+
+
+@compiled
+def _count_by_bins(
+    entries: NDArray[np.float32],
+    query: int,
+    asked: Side,
+    items: Side,
     thresholds: Thresholds,
     counts: Counts,
-    limit: int,
+    memory: tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.int32], NDArray[np.uint32]],
 ) -> int:
-    """Count the similarities of some columns of a tile against the columns' thresholds, as `count_rows` does."""
+    """Count the similarities of one query; gives the number of exact decisions.
+
+    The range of the query's thresholds is cut into bins. Rounding keeps order, so a similarity whose bin lies above
+    that of ``high`` is above ``high``; one that shares a bin with any of the two bounds is looked at.
+    """
+    bins, exceeded, apart, unsure = memory
+    above, tied = counts.above, counts.tied
+    first, end = thresholds.starts[query], thresholds.starts[query + 1]
+    if first == end:
+        return 0
+    lows, highs, exact = thresholds.low[first:end], thresholds.high[first:end], thresholds.exact[first:end]
+    size, beyond = end - first, apart.shape[1] - 1
+    base = lows[0]
+    scale = np.float32(np.float32(_BINS) / np.float32(highs[size - 1] - base))
+    nothing, one, last = np.float32(0), np.float32(1), np.float32(_BINS + 2)
+    for place in range(entries.shape[0]):
+        position = np.float32(np.float32(np.float32(entries[place] - base) * scale) + one)
+        position = position if position > nothing else nothing
+        bins[place] = np.int32(position if position < last else last)
+    # How many thresholds each bin exceeds; where that is unsure, how many it surely does, behind all sure numbers.
+    filled = 0
+    for slot in range(size):
+        lower = min(int(np.float32(np.float32(lows[slot] - base) * scale) + one), _BINS + 2)
+        upper = min(int(np.float32(np.float32(highs[slot] - base) * scale) + one), _BINS + 2)
+        # A few too many at once, which the next threshold writes over.
+        for start in range(filled, lower, _FILL):
+            for place in range(start, start + _FILL):
+                exceeded[place] = slot
+        for place in range(max(filled, lower), upper + 1):
+            exceeded[place] = beyond + slot
+        filled = max(filled, upper + 1)
+    for place in range(filled, _BINS + 3):
+        exceeded[place] = size
+    # Numbers without a sign: one with a sign is asked at each use whether it counts from the end.
+    looked = np.uint32(0)
+    for place in range(entries.shape[0]):
+        number = np.uint32(exceeded[np.uint32(bins[place])])
+        unsure[looked] = place
+        looked = np.uint32(looked + np.uint32(number >= beyond))
+        # Neighbours often fall between the same thresholds; counted apart, none waits for the one before.
+        apart[np.uint32(place) & np.uint32(3), min(number, np.uint32(beyond))] += 1
+    decided = 0
+    for order in range(looked):
+        place = unsure[order]
+        value = entries[place]
+        slot = np.int64(exceeded[np.uint32(bins[place])]) - beyond
+        while slot < size and value > highs[slot]:
+            slot += 1
+        apart[0, slot] += 1
+        if slot == size or value <= lows[slot]:
+            continue
+        decided += 1
+        similarity = items.inverse_norms[place] * whole_product(
+            asked.single[query],
+            items.single[place],
+            asked.rest_of[query],
+            items.rest_of[place],
+            asked.rest,
+            items.rest,
+        )
+        while slot < size and value > lows[slot]:
+            above[first + slot] += similarity > exact[slot]
+            tied[first + slot] += similarity == exact[slot]
+            slot += 1
+    higher = 0
+    for slot in range(size, 0, -1):
+        higher += apart[0, slot] + apart[1, slot] + apart[2, slot] + apart[3, slot]
+        above[first + slot - 1] += higher
+    apart[:] = 0
+    return decided
+
+
+@compiled
+def count_columns(
+    tile: NDArray[np.float32], rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int
+) -> int:
+    """Count the similarities of a tile against the thresholds of its columns, as `count_rows` does."""
     starts, exact, above, tied = thresholds.starts, thresholds.exact, counts.above, counts.tied
     lows, highs = thresholds.low, thresholds.high
     decided = 0
-    height = tile.shape[0]
-    for left in range(part[0], part[1], _COLUMNS_TOGETHER):
-        right = min(left + _COLUMNS_TOGETHER, part[1])
+    height, width = tile.shape
+    for left in range(0, width, _COLUMNS_TOGETHER):
+        right = min(left + _COLUMNS_TOGETHER, width)
         most = np.int64(0)
-        for query in range(columns.first + left, columns.first + right):
+        for query in range(left, right):
             most = max(most, starts[query + 1] - starts[query])
         # One row for each threshold of the columns, so that neighbouring columns are compared together.
         low = np.full((most, right - left), np.float32(4.0))
         high = low.copy()
         for column in range(left, right):
-            first, end = starts[columns.first + column], starts[columns.first + column + 1]
+            first, end = starts[column], starts[column + 1]
             for slot in range(first, end):
                 low[slot - first, column - left] = lows[slot]
                 high[slot - first, column - left] = highs[slot]
@@ -249,8 +310,8 @@ def count_columns(
                         over_low[slot, place] += one[place] > low[slot, place]
                         over_high[slot, place] += one[place] > high[slot, place]
             for column in range(left, right):
-                first = starts[columns.first + column]
-                for slot in range(first, starts[columns.first + column + 1]):
+                first = starts[column]
+                for slot in range(first, starts[column + 1]):
                     counted = over_high[slot - first, column - left]
                     above[slot] += counted
                     if over_low[slot - first, column - left] == counted:
@@ -326,7 +387,7 @@ def collect_largest(
     return 0
 
 
-@compiled
+@compiled_in_any_order
 def whole_product(
     one: NDArray[np.float32],
     two: NDArray[np.float32],
@@ -335,18 +396,18 @@ def whole_product(
     rests_of_ones: NDArray[np.int8],
     rests_of_twos: NDArray[np.int8],
 ) -> float:
-    """The inner product of two rows in whole numbers: below 2^53, so float64 holds it."""
-    scale = np.float32(67108864.0)
-    total = np.int64(0)
+    """The inner product of two rows in whole numbers: below 2^53, so float64 holds it and every part of it exactly."""
+    total = 0.0
     for place in range(one.shape[0]):
-        total += np.int64(np.int32(one[place] * scale)) * np.int64(np.int32(two[place] * scale))
+        total += np.float64(one[place]) * np.float64(two[place])
+    total *= SCALE * SCALE
     if rest_of_one >= 0:
         for place in range(one.shape[0]):
-            total += np.int64(rests_of_ones[rest_of_one, place]) * np.int64(two[place] * scale)
+            total += np.float64(rests_of_ones[rest_of_one, place]) * (np.float64(two[place]) * SCALE)
     if rest_of_two >= 0:
         for place in range(one.shape[0]):
-            total += np.int64(one[place] * scale) * np.int64(rests_of_twos[rest_of_two, place])
+            total += np.float64(rests_of_twos[rest_of_two, place]) * (np.float64(one[place]) * SCALE)
     if rest_of_one >= 0 and rest_of_two >= 0:
         for place in range(one.shape[0]):
-            total += np.int64(rests_of_ones[rest_of_one, place]) * np.int64(rests_of_twos[rest_of_two, place])
-    return float(total)
+            total += np.float64(rests_of_ones[rest_of_one, place]) * np.float64(rests_of_twos[rest_of_two, place])
+    return total

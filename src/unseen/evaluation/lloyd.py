@@ -15,15 +15,21 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from unseen.evaluation.directions import SCALE, Directions
+from unseen.evaluation.threads import Run, workers
 
 Whole: TypeAlias = NDArray[np.int64]
+Single: TypeAlias = NDArray[np.float32]
 Tell: TypeAlias = Callable[[int, int], None]
 
-# Products of this size run at the peak of a processor, and their result stays in its cache until it is read.
-_TILE = 2048
+# Products of this size run near the peak of a processor, and their result stays in its cache until it is read.
+_POINTS_AT_ONCE = 512
+_CENTROIDS_AT_ONCE = 2048
+# Rows in float64 that stay in the cache from one step to the next.
+_ROWS_AT_ONCE = 256
 # With more moved centroids than this share, comparing with all of them renews every bound for little more.
 _NEARLY_ALL = 0.8
 
@@ -43,7 +49,7 @@ class _Centroids:
         self.single = torch.empty(whole.shape, dtype=torch.float32)
         self.squares = np.empty(len(whole), dtype=np.int64)
         self.half_squares = torch.empty(len(whole), dtype=torch.float32)
-        for part in _blocks(len(whole), _TILE):
+        for part in _blocks(len(whole), _ROWS_AT_ONCE):
             self.place(np.arange(part.start, part.stop), whole[part])
 
     def __len__(self) -> int:
@@ -67,8 +73,8 @@ class _Nearest(NamedTuple):
     """
 
     own: Whole
-    value: NDArray[np.float32]
-    rival: NDArray[np.float32]
+    value: Single
+    rival: Single
 
 
 def lloyd(
@@ -89,25 +95,39 @@ def lloyd(
 
     Shape:  n directions of width d and start (k, d), whole numbers in float64 -> a cluster in 0 ... k - 1 for each
     """
+    # NumPy's products: for a few hundred centroids they are faster than torch's.
+    with workers() as run, threadpool_limits(1, user_api="blas"):
+        return _iterate(directions, start, iterations, ranks, memory, tell, run)
+
+
+def _iterate(
+    directions: Directions,
+    start: Tensor,
+    iterations: int,
+    ranks: Whole | None,
+    memory: int,
+    tell: Tell | None,
+    run: Run,
+) -> Clusters:
     count = len(directions)
     centroids = _Centroids(start)
     nearest = _Nearest(np.zeros(count, dtype=np.int64), np.zeros(count, np.float32), np.zeros(count, np.float32))
-    _assign(directions, centroids, nearest, np.arange(len(centroids)), memory)
+    _assign(directions, centroids, nearest, np.arange(len(centroids)), memory, run)
     before = np.full(count, -1, dtype=np.int64)
     sums, counts = torch.zeros_like(centroids.whole), np.zeros(len(centroids), dtype=np.int64)
     for iteration in range(iterations):
         if tell is not None:
             tell(iteration, iterations)
-        _fill_empty(directions, centroids, nearest, np.arange(count) if ranks is None else ranks, memory)
-        touched = _move_members(directions, before, nearest.own, sums, counts, memory)
-        moved = _to_means(centroids, sums, counts, touched, memory)
+        _fill_empty(directions, centroids, nearest, np.arange(count) if ranks is None else ranks, run)
+        touched = _move_members(directions, before, nearest.own, sums, counts)
+        moved = _to_means(centroids, sums, counts, touched)
         if len(moved) == 0:
             break
-        _assign(directions, centroids, nearest, moved, memory)
+        _assign(directions, centroids, nearest, moved, memory, run)
     if tell is not None:
         tell(iterations, iterations)
     # Distances are below 2^55; their sum may need more than 64 digits, which Python's whole numbers have.
-    total = sum(_squared_distances(directions, centroids, nearest.own, memory).tolist())
+    total = sum(_squared_distances(directions, centroids, nearest.own, run).tolist())
     return Clusters(nearest.own, total / count / SCALE**2)
 
 
@@ -125,42 +145,53 @@ def _error(width: int) -> float:
     return steps / (1 - steps)
 
 
-def _assign(directions: Directions, centroids: _Centroids, nearest: _Nearest, moved: Whole, memory: int) -> None:
+def _assign(
+    directions: Directions, centroids: _Centroids, nearest: _Nearest, moved: Whole, memory: int, run: Run
+) -> None:
     """Find the nearest centroid of each point anew, given which centroids moved since it was last found."""
     if len(moved) > _NEARLY_ALL * len(centroids):
         moved = np.arange(len(centroids))
         nearest.rival[:] = -np.inf
     is_moved = np.zeros(len(centroids), dtype=bool)
     is_moved[moved] = True
-    columns = [moved[first : first + _TILE] for first in range(0, len(moved), _TILE)]
+    columns = [moved[part] for part in _blocks(len(moved), _CENTROIDS_AT_ONCE)]
     # Copied once: a product with scattered rows would copy them for each block of points.
-    tiles = [(part, centroids.single[part].T, centroids.half_squares[part]) for part in columns]
+    tiles = [(part, centroids.single[part].numpy().T, centroids.half_squares[part].numpy()) for part in columns]
     margin = np.float32(2 * _error(directions.width))
-    doubtful = []
-    for rows in _blocks(len(directions), min(_TILE, memory * 2**20 // (8 * (_TILE + directions.width)))):
-        best, winner, second = _two_best(directions.single(rows), tiles)
-        own, value, rival = nearest.own[rows], nearest.value[rows], nearest.rival[rows]
-        own_moved = is_moved[own]
-        # The best that a centroid at rest can be: the second best so far, or the point's own where that one rests.
-        resting = np.where(own_moved, rival, value)
-        stays = ~own_moved & (value - best > margin)
-        goes = best - np.maximum(second, resting) > margin
-        rival[stays] = np.maximum(rival, best)[stays]
-        own[goes], value[goes], rival[goes] = winner[goes], best[goes], np.maximum(second, resting)[goes]
-        doubtful.append(rows.start + np.flatnonzero(~(stays | goes)))
-    _assign_exactly(directions, centroids, nearest, np.concatenate(doubtful), memory)
+    is_doubtful = np.zeros(len(directions), dtype=bool)
+    step = max(1, min(_POINTS_AT_ONCE, memory * 2**20 // (16 * (_CENTROIDS_AT_ONCE + directions.width))))
+
+    def assign(part: tuple[int, int]) -> int:
+        buffer = np.empty(step * min(_CENTROIDS_AT_ONCE, len(moved)), dtype=np.float32)
+        for rows in _blocks(part[1] - part[0], step, first=part[0]):
+            best, winner, second = _two_best(directions.single(rows).numpy(), tiles, buffer)
+            own, value, rival = nearest.own[rows], nearest.value[rows], nearest.rival[rows]
+            own_moved = is_moved[own]
+            # The best that a centroid at rest can be: the second best so far, or the point's own where that one rests.
+            resting = np.where(own_moved, rival, value)
+            stays = ~own_moved & (value - best > margin)
+            goes = best - np.maximum(second, resting) > margin
+            rival[stays] = np.maximum(rival, best)[stays]
+            own[goes], value[goes], rival[goes] = winner[goes], best[goes], np.maximum(second, resting)[goes]
+            is_doubtful[rows] = ~(stays | goes)
+        return 0
+
+    run(assign, len(directions))
+    _assign_exactly(directions, centroids, nearest, np.flatnonzero(is_doubtful), memory)
 
 
 def _two_best(
-    points: Tensor, tiles: list[tuple[Whole, Tensor, Tensor]]
-) -> tuple[NDArray[np.float32], Whole, NDArray[np.float32]]:
+    points: Single, tiles: list[tuple[Whole, Single, Single]], buffer: Single
+) -> tuple[Single, Whole, Single]:
     """The largest bracket of each point, whose it is, and the second largest."""
     best = np.full(len(points), -np.inf, dtype=np.float32)
     second = best.copy()
     winner = np.zeros(len(points), dtype=np.int64)
     every = np.arange(len(points))
     for numbers, single, half_squares in tiles:
-        brackets = (points @ single).sub_(half_squares).numpy()
+        brackets = buffer[: len(points) * len(numbers)].reshape(len(points), len(numbers))
+        np.matmul(points, single, out=brackets)
+        brackets -= half_squares
         first = brackets.argmax(axis=1)
         found = brackets[every, first]
         brackets[every, first] = -np.inf
@@ -186,13 +217,13 @@ def _assign_exactly(
         nearest.rival[rows] = doubled.max(axis=1) / (2 * SCALE**2)
 
 
-def _fill_empty(directions: Directions, centroids: _Centroids, nearest: _Nearest, ranks: Whole, memory: int) -> None:
+def _fill_empty(directions: Directions, centroids: _Centroids, nearest: _Nearest, ranks: Whole, run: Run) -> None:
     """Give each empty cluster the farthest point that is not the last of its own cluster."""
     counts = np.bincount(nearest.own, minlength=len(centroids))
     empty = np.flatnonzero(counts == 0)
     if len(empty) == 0:
         return
-    distances = _squared_distances(directions, centroids, nearest.own, memory)
+    distances = _squared_distances(directions, centroids, nearest.own, run)
     farthest = iter(np.lexsort((ranks, -distances)))
     for cluster in empty:
         for point in farthest:
@@ -204,11 +235,11 @@ def _fill_empty(directions: Directions, centroids: _Centroids, nearest: _Nearest
                 break
 
 
-def _move_members(directions: Directions, before: Whole, own: Whole, sums: Tensor, counts: Whole, memory: int) -> Whole:
+def _move_members(directions: Directions, before: Whole, own: Whole, sums: Tensor, counts: Whole) -> Whole:
     """Bring the sums and counts of the clusters up to date; exact, so in steps as good as anew. Whose changed."""
     changed = np.flatnonzero(before != own)
     touched = np.zeros(len(counts), dtype=bool)
-    for part in _blocks(len(changed), memory * 2**20 // (32 * directions.width)):
+    for part in _blocks(len(changed), _ROWS_AT_ONCE):
         rows = changed[part]
         whole = directions.whole(rows)
         had_one = before[rows] >= 0
@@ -222,11 +253,11 @@ def _move_members(directions: Directions, before: Whole, own: Whole, sums: Tenso
     return np.flatnonzero(touched)
 
 
-def _to_means(centroids: _Centroids, sums: Tensor, counts: Whole, touched: Whole, memory: int) -> Whole:
+def _to_means(centroids: _Centroids, sums: Tensor, counts: Whole, touched: Whole) -> Whole:
     """Put the centroids of the touched clusters to the means of their points; those that moved by that."""
     touched = touched[counts[touched] > 0]
     moved = np.zeros(len(touched), dtype=bool)
-    for part in _blocks(len(touched), memory * 2**20 // (32 * sums.shape[1])):
+    for part in _blocks(len(touched), _ROWS_AT_ONCE):
         index = torch.from_numpy(touched[part])
         means = (sums[index] / torch.from_numpy(counts[touched[part]])[:, None]).round() + 0.0
         is_moved = (means != centroids.whole[index]).any(dim=1)
@@ -235,18 +266,23 @@ def _to_means(centroids: _Centroids, sums: Tensor, counts: Whole, touched: Whole
     return touched[moved]
 
 
-def _squared_distances(directions: Directions, centroids: _Centroids, own: Whole, memory: int) -> Whole:
+def _squared_distances(directions: Directions, centroids: _Centroids, own: Whole, run: Run) -> Whole:
     """The squared distance of each point to its centroid, in whole numbers."""
     distances = np.empty(len(own), dtype=np.int64)
-    for rows in _blocks(len(own), memory * 2**20 // (32 * directions.width)):
-        # Each product is exact in float64; a squared distance may need two binary digits more, which int64 has.
-        whole, centres = directions.whole(rows), centroids.whole[torch.from_numpy(own[rows])]
-        products = (whole * centres).sum(dim=1).to(torch.int64)
-        squares = (whole * whole).sum(dim=1).to(torch.int64)
-        distances[rows] = (squares - 2 * products).numpy() + centroids.squares[own[rows]]
+
+    def measure(part: tuple[int, int]) -> int:
+        for rows in _blocks(part[1] - part[0], _ROWS_AT_ONCE, first=part[0]):
+            # Each product is exact in float64; a squared distance may need two binary digits more, which int64 has.
+            whole, centres = directions.whole(rows), centroids.whole[torch.from_numpy(own[rows])]
+            products = (whole * centres).sum(dim=1).to(torch.int64)
+            squares = (whole * whole).sum(dim=1).to(torch.int64)
+            distances[rows] = (squares - 2 * products).numpy() + centroids.squares[own[rows]]
+        return 0
+
+    run(measure, len(own))
     return distances
 
 
-def _blocks(count: int, size: int) -> list[slice]:
+def _blocks(count: int, size: int, *, first: int = 0) -> list[slice]:
     size = max(1, size)
-    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
+    return [slice(start, min(start + size, first + count)) for start in range(first, first + count, size)]

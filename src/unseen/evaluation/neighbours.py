@@ -12,7 +12,8 @@ from unseen.evaluation.compiled import IS_COMPILED
 from unseen.evaluation.counting import EXCLUDED, error_bound
 from unseen.evaluation.inputs import Embeddings, Labels, Rows, read_table
 from unseen.evaluation.progress import bar_when_long
-from unseen.evaluation.tiles import SIDE, Comparison, compare, tiles, workers
+from unseen.evaluation.threads import workers
+from unseen.evaluation.tiles import SIDE, Comparison, compare, tiles
 
 # For so few pairs, loading the compiled loops takes longer than the pairs.
 _FEW_PAIRS = 2**22

@@ -71,11 +71,19 @@ class Ranks:
     @cached_property
     def groups(self) -> TiedGroups:
         """The tied groups, in the order of their queries and ranks."""
+        if not (self.tied > 1).any():
+            return TiedGroups(self.query, self.above, self.tied, self.tied, self.order)
         is_first = np.ones(len(self.above), dtype=bool)
         is_first[1:] = (np.diff(self.query) != 0) | (np.diff(self.above) != 0)
         firsts = np.flatnonzero(is_first)
         counts = np.diff(np.append(firsts, len(self.above)))
         return TiedGroups(self.query[firsts], self.above[firsts], self.tied[firsts], counts, self.order[firsts])
+
+    @cached_property
+    def nearest_groups(self) -> TiedGroups:
+        """Of each query with positives the first of its tied groups."""
+        nearest = np.flatnonzero(self.groups.positives_before == 0)
+        return TiedGroups(*(part[nearest] for part in self.groups))
 
     def optimistic(self) -> "Ranks":
         """The ranks when each positive is put before the negatives it ties with (the rule of D's code)."""

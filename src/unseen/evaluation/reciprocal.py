@@ -18,10 +18,13 @@ def expected_reciprocal(ranks: Ranks, places: NDArray[np.int64]) -> Values:
     .. math:: \sum_{j=1}^{t - r + 1} \frac{p_j}{n + j}, \qquad
               p_1 = \frac rt, \quad p_{j+1} = p_j \frac{t - r - j + 1}{t - j}
     """
-    groups = ranks.groups
-    nearest = groups.positives_before == 0
-    query = groups.query[nearest]
-    facts = np.stack([groups.before[nearest], groups.size[nearest], groups.positives[nearest], places[query]])
+    groups = ranks.nearest_groups
+    values = np.zeros(len(ranks.positives))
+    reached = places[groups.query] > groups.before
+    values[groups.query[reached]] = 1.0 / (groups.before[reached] + 1)
+    tied = groups.size > 1
+    query = groups.query[tied]
+    facts = np.stack([groups.before[tied], groups.size[tied], groups.positives[tied], places[query]])
     # A collapsed model has thousands of places to sum over, but few different groups.
     (before, size, positives, last), kind = np.unique(facts, axis=1, return_inverse=True)
     lengths = np.clip(last - before, 0, size - positives + 1)
@@ -33,7 +36,6 @@ def expected_reciprocal(ranks: Ranks, places: NDArray[np.int64]) -> Values:
         sums[:left] += chance[:left] / (before[:left] + step)
         # After the last place of a group the chance is 0, and so is what it is divided by.
         chance[:left] *= (size - positives - step + 1)[:left] / np.maximum(size[:left] - step, 1)
-    values = np.zeros(len(ranks.positives))
     in_order = np.empty_like(sums)
     in_order[longest] = sums
     values[query] = in_order[kind.ravel()]

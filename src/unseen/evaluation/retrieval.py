@@ -25,8 +25,9 @@ def expected_hits(ranks: Ranks, places: NDArray[np.int64]) -> Values:
 
     A tied group of t items of which m places count gives each of its positives the chance m / t.
     """
-    counted = np.clip(places[ranks.query] - ranks.above, 0, ranks.tied)
-    hits = _sum_by_query(ranks, ranks.query, counted / ranks.tied)
+    reached, query, left = _reached(places, ranks.query, ranks.above)
+    tied = ranks.tied[reached]
+    hits = _sum_by_query(ranks, query, np.minimum(left, tied) / tied)
     # Rounding must not put more positives into k places than k.
     return np.minimum(hits, places)
 
@@ -37,10 +38,8 @@ def chance_of_hit(ranks: Ranks, places: NDArray[np.int64]) -> Values:
     Only the nearest group with a positive matters. With t items, r positives and m places inside it, m drawn without
     replacement miss all positives with probability :math:`\prod_{i<r} (t - m - i) / (t - i)`.
     """
-    groups = ranks.groups
-    nearest = groups.positives_before == 0
-    query, size, positives = groups.query[nearest], groups.size[nearest], groups.positives[nearest]
-    inside = np.clip(places[query] - groups.before[nearest], 0, size)
+    query, before, size, positives, _ = ranks.nearest_groups
+    inside = np.clip(places[query] - before, 0, size)
     miss = np.where(inside > 0, 0.0, 1.0)
     # Fewer places than negatives: only here is a hit uncertain.
     unsure = np.flatnonzero((inside > 0) & (inside <= size - positives))
@@ -67,14 +66,19 @@ def expected_precision_sum(ranks: Ranks, places: NDArray[np.int64]) -> Values:
     With harmonic numbers H, the two sums are :math:`\sum_j 1/(n+j) = H_{n+m} - H_n =: h` and
     :math:`\sum_j (j-1)/(n+j) = m - (n + 1) h`.
     """
-    query, before, size, positives, positives_before = ranks.groups
-    inside = np.clip(places[query] - before, 0, size)
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, ranks.candidates.max(initial=0) + 1))])
-    reciprocals = harmonic[before + inside] - harmonic[before]
-    slope = (positives - 1) / np.maximum(size - 1, 1)
-    tied = positives / size * ((positives_before + 1) * reciprocals + slope * (inside - (before + 1) * reciprocals))
-    alone = inside * (positives_before + 1) / (before + 1)
-    return _sum_by_query(ranks, query, np.where(size == 1, alone, tied))
+    groups = ranks.groups
+    reached, query, left = _reached(places, groups.query, groups.before)
+    before, size, positives_before = groups.before[reached], groups.size[reached], groups.positives_before[reached]
+    terms = (positives_before + 1) / (before + 1)
+    tied = np.flatnonzero(size > 1)
+    if len(tied):
+        before, size, positives_before = before[tied], size[tied], positives_before[tied]
+        positives, inside = groups.positives[reached][tied], np.minimum(left[tied], size)
+        harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, ranks.candidates.max() + 1))])
+        sums = harmonic[before + inside] - harmonic[before]
+        slope = (positives - 1) / (size - 1)
+        terms[tied] = positives / size * ((positives_before + 1) * sums + slope * (inside - (before + 1) * sums))
+    return _sum_by_query(ranks, query, terms)
 
 
 def expected_gain(ranks: Ranks, places: NDArray[np.int64]) -> Values:
@@ -84,9 +88,9 @@ def expected_gain(ranks: Ranks, places: NDArray[np.int64]) -> Values:
     probability 1 / t: it gains :math:`\frac1t \sum_{j=1}^{m} 1 / \log_2(n + j + 1)`.
     """
     sums = _discounts(int(ranks.candidates.max(initial=0)))
-    inside = np.clip(places[ranks.query] - ranks.above, 0, ranks.tied)
-    gains = (sums[ranks.above + inside] - sums[ranks.above]) / ranks.tied
-    return _sum_by_query(ranks, ranks.query, gains)
+    reached, query, left = _reached(places, ranks.query, ranks.above)
+    above, tied = ranks.above[reached], ranks.tied[reached]
+    return _sum_by_query(ranks, query, (sums[above + np.minimum(left, tied)] - sums[above]) / tied)
 
 
 def _discounts(places: int) -> Values:
@@ -100,6 +104,18 @@ def normalised_gain(ranks: Ranks, places: NDArray[np.int64]) -> Values:
     ideal = _discounts(int(best.max(initial=0)))[best]
     # Differences of sums are rounded; no ranking is better than the best.
     return np.minimum(expected_gain(ranks, places) / np.where(best > 0, ideal, 1.0), 1.0)
+
+
+def _reached(
+    places: NDArray[np.int64], query: NDArray[np.int64], before: NDArray[np.int64]
+) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64], NDArray[np.int64]]:
+    """Which of some items the first places reach: their numbers, queries, and how many places there are from each on.
+
+    The first few places reach hardly any positive of most queries: nothing more is computed for the others.
+    """
+    left = places[query] - before
+    reached = np.flatnonzero(left > 0)
+    return (slice(None), query, left) if len(reached) == len(left) else (reached, query[reached], left[reached])
 
 
 def _sum_by_query(ranks: Ranks, query: NDArray[np.int64], terms: Values) -> Values:

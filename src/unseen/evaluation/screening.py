@@ -1,5 +1,9 @@
 """Counting against thresholds over a whole comparison: tiles screened in float32, or exact rows that are sorted."""
 
+from collections.abc import Callable
+from threading import Lock
+from typing import TypeAlias
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,40 +20,48 @@ from unseen.evaluation.counting import (
 from unseen.evaluation.directions import Units
 from unseen.evaluation.positives import Positives
 from unseen.evaluation.progress import bar_when_long
-from unseen.evaluation.tiles import SIDE, Comparison, Run, Tile, tiles, workers
+from unseen.evaluation.tiles import Comparison, Tile, work_on_tiles
 
+Kernel: TypeAlias = Callable[[NDArray[np.float32], Side, Side, Thresholds, Counts, int], int]
+
+# Nearly as fast to multiply as larger tiles, still in the cache when they are counted, and fewer of them lie on the
+# diagonal, where each product is done twice.
+_SIDE = 1024
 # With more thresholds a query than this, a table of bins is faster than one comparison a threshold.
 _FEW_THRESHOLDS = 32
 # A tile with a larger share of exact decisions (copies, collapsed models) is faster in float64.
 _UNSURE_SHARE = 1 / 8
 
 
-def count_by_screening(
-    positives: Positives, *, memory: float, side: int | None = None, few: int = _FEW_THRESHOLDS
-) -> Counts:
+def count_by_screening(positives: Positives, *, memory: float, side: int = _SIDE, few: int = _FEW_THRESHOLDS) -> Counts:
     """Items above and at each positive; float32 products, and exact ones where those cannot tell."""
+    from unseen.evaluation.kernels import count_columns, count_columns_by_bins, count_rows, count_rows_by_bins
+
     comparison = positives.comparison
-    # Of few tiles many lie on the diagonal, where each product is done twice: smaller ones waste less.
-    side = side or (SIDE if len(comparison.queries) > 4 * SIDE else SIDE // 2)
-    directions = comparison.directions
-    margin = error_bound(directions.width, directions.inverse_norms)
+    margin = error_bound(comparison.directions.width, comparison.directions.inverse_norms)
     thresholds = with_margins(positives.starts, positives.similarities, margin)
     # Positives are compared with each other already; tiles are left with the negatives.
     counts = Counts(*positives.among_themselves())
     is_symmetric = comparison.is_symmetric
-    count = _count_few if len(thresholds.exact) <= few * len(comparison.queries) else _count_many
-    total = len(comparison.queries) * len(comparison.gallery)
-    with workers() as run, bar_when_long("ranking", total) as tell:
-        for tile in tiles(comparison, run, memory=memory, side=side, is_symmetric=is_symmetric):
-            positives.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
-            is_mirrored = is_symmetric and tile.rows != tile.columns
-            queries = (tile.rows, tile.columns) if is_mirrored else (tile.rows,)
-            before = [_saved(counts, thresholds, part) for part in queries]
-            if not count(comparison, tile, thresholds, counts, run, is_mirrored):
-                for saved, part in zip(before, queries, strict=True):
-                    _restore(counts, thresholds, part, saved)
-                _count_exactly(positives, tile, counts, is_mirrored)
-            tell(tile.similarity.numel() * len(queries))
+    is_few = len(thresholds.exact) <= few * len(comparison.queries)
+    kernels = (count_rows, count_columns) if is_few else (count_rows_by_bins, count_columns_by_bins)
+    adding = Lock()
+
+    def work(tile: Tile) -> int:
+        positives.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
+        is_mirrored = is_symmetric and tile.rows != tile.columns
+        found = _count_screened(comparison, tile, thresholds, kernels if is_mirrored else kernels[:1])
+        if found is None:
+            found = _count_exactly(positives, tile, is_mirrored)
+        # Tiles of the same queries are counted at the same time.
+        with adding:
+            for queries, numbers in zip((tile.rows, tile.columns), found, strict=False):
+                _add(numbers, counts, positives, queries)
+        return tile.similarity.numel() * len(found)
+
+    with bar_when_long("ranking", len(comparison.queries) * len(comparison.gallery)) as tell:
+        for done in work_on_tiles(comparison, work, memory=memory, side=side, is_symmetric=is_symmetric):
+            tell(done)
     return counts
 
 
@@ -69,96 +81,65 @@ def count_by_sorting(positives: Positives, *, memory: float, chunk: int | None =
             rows = slice(start, min(start + chunk, queries))
             similarity = comparison.exact(rows, columns)
             positives.exclude(similarity, rows, columns, -np.inf)
-            _count_sorted(similarity, start, positives, counts)
+            _add(_count_sorted(similarity, rows, positives), counts, positives, rows)
             tell(similarity.numel())
     return counts
 
 
-def _count_few(
-    comparison: Comparison, tile: Tile, thresholds: Thresholds, counts: Counts, run: Run, is_mirrored: bool
-) -> bool:
-    from unseen.evaluation.kernels import count_columns, count_rows
-
+def _count_screened(
+    comparison: Comparison, tile: Tile, thresholds: Thresholds, kernels: tuple[Kernel, ...]
+) -> tuple[Counts, ...] | None:
+    """Counts for the queries of a tile's rows and, with a second kernel, of its columns; None if too much is unsure."""
     rows, columns = _sides(comparison, tile)
     similarity = tile.similarity.numpy()
-    bits = similarity.view(np.int32)
-    limit = int(similarity.size * _UNSURE_SHARE / torch.get_num_threads())
-    decided = run(lambda part: count_rows(similarity, bits, part, rows, columns, thresholds, counts, limit), len(bits))
-    if is_mirrored and decided <= limit:
-        decided += run(
-            lambda part: count_columns(similarity, part, rows, columns, thresholds, counts, limit), similarity.shape[1]
-        )
-    return decided <= limit
+    limit = int(similarity.size * _UNSURE_SHARE)
+    found: tuple[Counts, ...] = ()
+    for queries, count in zip((tile.rows, tile.columns), kernels, strict=False):
+        asked = thresholds.of(queries)
+        counts = Counts(*np.zeros((2, len(asked.exact)), dtype=np.int64))
+        if count(similarity, rows, columns, asked, counts, limit) > limit:
+            return None
+        found += (counts,)
+    return found
 
 
-def _count_many(
-    comparison: Comparison, tile: Tile, thresholds: Thresholds, counts: Counts, run: Run, is_mirrored: bool
-) -> bool:
-    from unseen.evaluation.kernels import count_rows_by_bins
-
-    rows, columns = _sides(comparison, tile)
-    similarity = tile.similarity.numpy()
-    limit = int(similarity.size * _UNSURE_SHARE / torch.get_num_threads())
-    decided = run(
-        lambda part: count_rows_by_bins(similarity, part, rows, columns, thresholds, counts, limit), len(similarity)
-    )
-    if is_mirrored and decided <= limit:
-        turned = np.empty(similarity.shape[::-1], dtype=np.float32)
-
-        def turn_and_count(part: tuple[int, int]) -> int:
-            torch.from_numpy(turned[slice(*part)]).copy_(tile.similarity[:, slice(*part)].T)
-            return count_rows_by_bins(turned, part, columns, rows, thresholds, counts, limit)
-
-        decided += run(turn_and_count, len(turned))
-    return decided <= limit
-
-
-def _count_exactly(positives: Positives, tile: Tile, counts: Counts, is_mirrored: bool) -> None:
-    """Count a tile from exact similarities."""
+def _count_exactly(positives: Positives, tile: Tile, is_mirrored: bool) -> tuple[Counts, ...]:
+    """The same from exact similarities."""
     pairs = [(tile.rows, tile.columns)] + ([(tile.columns, tile.rows)] if is_mirrored else [])
+    found = []
     for rows, columns in pairs:
         similarity = positives.comparison.exact(rows, columns)
         positives.exclude(similarity, rows, columns, -np.inf)
-        _count_sorted(similarity, rows.start, positives, counts)
+        found.append(_count_sorted(similarity, rows, positives))
+    return tuple(found)
 
 
-def _count_sorted(similarity: Tensor, first: int, positives: Positives, counts: Counts) -> None:
-    """Count rows of exact similarities, which are sorted in place; ``first`` is the number of the first query."""
-    starts = positives.starts[first : first + len(similarity) + 1]
+def _count_sorted(similarity: Tensor, queries: slice, positives: Positives) -> Counts:
+    """Counts from rows of exact similarities, which are sorted in place."""
+    starts = positives.starts[queries.start : queries.stop + 1]
     sizes = np.diff(starts)
-    steps = np.arange(sizes.max(initial=0))
-    is_one = steps < sizes[:, None]
-    slots = (starts[:-1, None] + steps)[is_one]
+    is_one = np.arange(sizes.max(initial=0)) < sizes[:, None]
     wanted = np.full(is_one.shape, np.inf)
-    wanted[is_one] = positives.similarities[slots]
+    wanted[is_one] = positives.similarities[starts[0] : starts[-1]]
     similarity.numpy().sort(axis=1)
     values = torch.from_numpy(wanted)
     at_most = torch.searchsorted(similarity, values, right=True).numpy()[is_one]
-    counts.above[slots] += similarity.shape[1] - at_most
-    counts.tied[slots] += at_most - torch.searchsorted(similarity, values).numpy()[is_one]
+    return Counts(similarity.shape[1] - at_most, at_most - torch.searchsorted(similarity, values).numpy()[is_one])
+
+
+def _add(found: Counts, counts: Counts, positives: Positives, queries: slice) -> None:
+    slots = slice(int(positives.starts[queries.start]), int(positives.starts[queries.stop]))
+    counts.above[slots] += found.above
+    counts.tied[slots] += found.tied
 
 
 def _sides(comparison: Comparison, tile: Tile) -> tuple[Side, Side]:
     inverse_norms = comparison.directions.inverse_norms.numpy()
 
     def side(part: slice, units: Units, numbers: NDArray[np.int64]) -> Side:
-        return Side(part.start, units.single.numpy(), units.rest_of, units.rest, inverse_norms[numbers[part]])
+        return Side(units.single.numpy(), units.rest_of, units.rest, inverse_norms[numbers[part]])
 
     return (
         side(tile.rows, tile.row_units, comparison.queries),
         side(tile.columns, tile.column_units, comparison.gallery),
     )
-
-
-def _slots(thresholds: Thresholds, queries: slice) -> slice:
-    return slice(int(thresholds.starts[queries.start]), int(thresholds.starts[queries.stop]))
-
-
-def _saved(counts: Counts, thresholds: Thresholds, queries: slice) -> Counts:
-    slots = _slots(thresholds, queries)
-    return Counts(counts.above[slots].copy(), counts.tied[slots].copy())
-
-
-def _restore(counts: Counts, thresholds: Thresholds, queries: slice, saved: Counts) -> None:
-    slots = _slots(thresholds, queries)
-    counts.above[slots], counts.tied[slots] = saved

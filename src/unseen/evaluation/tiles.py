@@ -1,10 +1,10 @@
 """Queries against a gallery, in square tiles that fit the memory: exact similarities, and float32 ones to screen by."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +14,26 @@ from torch import Tensor
 
 from unseen.evaluation.directions import Directions, Units
 from unseen.evaluation.inputs import Table
+from unseen.evaluation.threads import Run, own_threads
 
 # Square tiles of this side run at the processor's peak, wider blocks well below it.
 SIDE = 2048
 # Exact similarities multiply at most this many rows of the gallery at a time.
 _ROWS_AT_ONCE = 1024
+
+
+class Place(NamedTuple):
+    """A part of the queries and a part of the gallery, with their unit vectors."""
+
+    rows: slice
+    columns: slice
+    row_units: Units
+    column_units: Units
+
+    def shaped(self, buffer: Tensor) -> Tensor:
+        """The beginning of a buffer as a table of queries and items."""
+        shape = (len(self.row_units.single), len(self.column_units.single))
+        return buffer[: shape[0] * shape[1]].view(shape)
 
 
 class Tile(NamedTuple):
@@ -100,36 +115,6 @@ def compare(table: Table, queries: NDArray[np.int64], gallery: NDArray[np.int64]
     )
 
 
-Run = Callable[[Callable[[tuple[int, int]], int], int], int]
-
-
-@contextmanager
-def workers() -> Iterator[Run]:
-    """A way to run a function over parts of a range, as many at a time as torch has threads; gives the sum.
-
-    Meanwhile torch itself has one thread: those it keeps would wait for its next product by turning round and round,
-    on the processors that the parts between two products need.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-
-            def run(function: Callable[[tuple[int, int]], int], count: int) -> int:
-                bounds = np.linspace(0, count, threads + 1).astype(int).tolist()
-                parts = [(start, stop) for start, stop in pairwise(bounds) if start < stop]
-                return sum(pool.map(function, parts)) if len(parts) > 1 else sum(map(function, parts))
-
-            yield run
-    finally:
-        torch.set_num_threads(threads)
-
-
-def at_once(function: Callable[[tuple[int, int]], int], count: int) -> int:
-    """A `Run` in one piece, for work that leaves the threads to torch."""
-    return function((0, count))
-
-
 def _multiply(left: Tensor, right: Tensor, product: Tensor, run: Run) -> None:
     def part(bounds: tuple[int, int]) -> int:
         torch.mm(left[slice(*bounds)], right.T, out=product[slice(*bounds)])
@@ -141,17 +126,71 @@ def _multiply(left: Tensor, right: Tensor, product: Tensor, run: Run) -> None:
 def tiles(
     comparison: Comparison, run: Run, *, memory: float, side: int = SIDE, is_symmetric: bool = False
 ) -> Iterator[Tile]:
-    """All tiles of float32 similarities; of a symmetric comparison those on and above the diagonal.
+    """All tiles of float32 similarities, one after the other; of a symmetric comparison as in `_places`."""
+    side = _fitting(side, comparison, memory)
+    # Each product is written over the one before.
+    buffer = _buffer(side, comparison)
+    for place in _places(comparison, memory, side, is_symmetric):
+        similarity = place.shaped(buffer)
+        _multiply(place.row_units.single, place.column_units.single, similarity, run)
+        yield Tile(*place, similarity)
 
-    A panel of queries stays in memory while the gallery passes by. The product is written into one buffer.
+
+def work_on_tiles(
+    comparison: Comparison, work: Callable[[Tile], int], *, memory: float, side: int = SIDE, is_symmetric: bool = False
+) -> Iterator[int]:
+    """Give each tile to one of as many threads as torch has, to multiply it and to work on it.
+
+    Gives what the work gave, tile by tile. Work on one tile must not write what that on another reads.
     """
-    directions, width = comparison.directions, comparison.directions.width
-    left = max(memory * 1e6 - directions.bytes, memory * 1e6 / 2)
-    while side > 64 and 4 * side**2 + 10 * side * width > left / 2:
+    with own_threads() as (pool, threads):
+        side = _fitting(side, comparison, memory, threads)
+        buffers: SimpleQueue[Tensor] = SimpleQueue()
+        for _ in range(threads):
+            buffers.put(_buffer(side, comparison))
+
+        def one(place: Place) -> int:
+            buffer = buffers.get()
+            try:
+                similarity = place.shaped(buffer)
+                torch.mm(place.row_units.single, place.column_units.single.T, out=similarity)
+                return work(Tile(*place, similarity))
+            finally:
+                buffers.put(buffer)
+
+        begun: deque[Future[int]] = deque()
+        for place in _places(comparison, memory, side, is_symmetric):
+            begun.append(pool.submit(one, place))
+            # Not all at once: their unit vectors may not fit the memory.
+            if len(begun) > 2 * threads:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+
+
+def _left(comparison: Comparison, memory: float) -> float:
+    """Bytes beyond what the directions keep."""
+    return max(memory * 1e6 - comparison.directions.bytes, memory * 1e6 / 2)
+
+
+def _fitting(side: int, comparison: Comparison, memory: float, threads: int = 1) -> int:
+    while side > 64 and threads * 4 * side**2 + 10 * side * comparison.directions.width > _left(comparison, memory) / 2:
         side //= 2
-    panel = side * max(1, int(left / 2) // (5 * width * side))
+    return side
+
+
+def _buffer(side: int, comparison: Comparison) -> Tensor:
+    return torch.empty(min(side, len(comparison.queries)) * min(side, len(comparison.gallery)), dtype=torch.float32)
+
+
+def _places(comparison: Comparison, memory: float, side: int, is_symmetric: bool) -> Iterator[Place]:
+    """All tiles; of a symmetric comparison those on and above the diagonal.
+
+    A panel of queries stays in memory while the gallery passes by.
+    """
+    directions = comparison.directions
+    panel = side * max(1, int(_left(comparison, memory) / 2) // (5 * directions.width * side))
     queries, items = len(comparison.queries), len(comparison.gallery)
-    buffer = torch.empty(min(side, queries) * min(side, items), dtype=torch.float32)
     for panel_start in range(0, queries, panel):
         panel_units = directions.units(comparison.queries[panel_start : panel_start + panel])
         for start in range(panel_start if is_symmetric else 0, items, side):
@@ -165,7 +204,4 @@ def tiles(
                     break
                 rows = slice(row, min(row + side, panel_start + panel, queries))
                 row_units = panel_units.take(slice(rows.start - panel_start, rows.stop - panel_start))
-                shape = (rows.stop - rows.start, columns.stop - columns.start)
-                similarity = buffer[: shape[0] * shape[1]].view(shape)
-                _multiply(row_units.single, column_units.single, similarity, run)
-                yield Tile(rows, columns, row_units, column_units, similarity)
+                yield Place(rows, columns, row_units, column_units)
