@@ -10,6 +10,8 @@ from torch import nn
 
 from unseen.core.errors import BatchError, CheckpointError, ConfigError, NonFiniteError
 from unseen.core.registry import REGISTRIES
+from unseen.methods.plain import PlainObjective
+from unseen.models import build_embedder
 from unseen.studies import prepare, run
 from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
@@ -201,9 +203,9 @@ def test_batches_without_pairs_stop_the_run_with_advice(features, tmp_path):
 
 
 def test_a_losses_own_parameters_are_trained_at_their_own_rate():
-    model = nn.Linear(3, 2)
+    model = build_embedder("identity", input_shape=(3,), embedding_size=2)
     loss = REGISTRIES["loss"]["proxy_anchor"](num_classes=4, embedding_size=2)
-    groups = Adam(lr=0.5).over(parameter_groups(model, loss)).param_groups
+    groups = Adam(lr=0.5).over(parameter_groups(PlainObjective(model, loss))).param_groups
     assert [len(group["params"]) for group in groups] == [2, 1]
     assert groups[0]["lr"] == 0.5
     assert groups[1]["lr"] == loss.proxy_lr != 0.5

@@ -12,6 +12,7 @@ from unseen.models.embedder import build_embedder as build_embedder
 from unseen.models.embedder import model_record as model_record
 from unseen.models.embedding import embed as embed
 from unseen.models.googlenet import GoogLeNet as GoogLeNet
+from unseen.models.heads import linear_head as linear_head
 from unseen.models.heads import start_head as start_head
 from unseen.models.identity import Identity as Identity
 from unseen.models.known import known_backbones as known_backbones

@@ -45,6 +45,11 @@ def principal_projection(features: Tensor, size: int, *, whiten: bool) -> tuple[
     return weight.float(), -(weight @ mean).float()
 
 
+def linear_head(width: int, embedding_size: int | None) -> nn.Module:
+    """A linear map to embeddings of a size; None leaves the features as they are."""
+    return nn.Linear(width, embedding_size) if embedding_size else nn.Identity()
+
+
 def start_head(head: nn.Module, features: Tensor, start: HeadStart) -> None:
     """Set a linear head to its start, in place; "random" leaves it as its layer drew it.
 

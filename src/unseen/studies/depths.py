@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError
 from unseen.data import CatalogueItems, Split, Ticket
@@ -37,6 +38,14 @@ def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueItems) -> Par
     device = next(model.parameters()).device
     lower, upper = split_at(model.backbone, recipe.cut, items[Ticket(0, None)].inputs.to(device))
     return Parts(model.on(upper), lower)
+
+
+def example_at_depth(parts: Parts, items: CatalogueItems) -> Tensor:
+    """One input of the part that is trained."""
+    network = nn.Identity() if parts.below is None else parts.below.eval()
+    device = next(parts.trained.parameters()).device
+    with torch.inference_mode():
+        return network(items[Ticket(0, None)].inputs.to(device)).clone()
 
 
 def items_at_depth(
