@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unseen.losses.calls import own_parameters_of
-from unseen.losses.tuples import Usage
+from unseen.losses.tuples import Triplets, Usage
 from unseen.models import Embedder
 
 
@@ -45,6 +45,13 @@ class Passed:
     """
 
     embeddings: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithFeatures(Passed):
+    """The same with the pooled features that the head was given."""
+
+    features: Tensor
 
 
 class Objective(nn.Module, ABC):
@@ -98,10 +105,24 @@ class Objective(nn.Module, ABC):
         usage: Usage | None = getattr(self.loss, "usage", None)
         return usage is not None and usage.is_empty
 
-    def loss_of(self, embeddings: Tensor, labels: Tensor, *, key: int) -> Tensor:
-        """The loss of embeddings; one of another library takes no key."""
+    def with_features(self, inputs: Tensor) -> WithFeatures:
+        """Embeddings, and the features that they are made of."""
+        features = self.model.backbone(inputs)
+        return WithFeatures(embeddings=self.model.head(features), features=features)
+
+    def loss_of(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        *,
+        key: int,
+        loss: nn.Module | None = None,
+        triplets: Triplets | None = None,
+    ) -> Tensor:
+        """The loss, or another of its kind, of embeddings; one of another library takes no key."""
         drawn = {"key": key} if self._takes_key else {}
-        return self.loss(embeddings, labels, **drawn)
+        chosen = () if triplets is None else (triplets,)
+        return (self.loss if loss is None else loss)(embeddings, labels, *chosen, **drawn)
 
 
 class Method(Protocol):

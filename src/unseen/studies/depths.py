@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError
 from unseen.data import CatalogueItems, Split, Ticket
-from unseen.models import Embedder, Identity, cached_items, embed, hash_of_weights, split_at, start_head
+from unseen.models import Embedder, Identity, cached_items, embed, hash_of_weights, linear_part, split_at, start_head
 from unseen.studies.recipe import Recipe
 
 
@@ -77,6 +77,6 @@ def items_at_depth(
 
 def begin_head(recipe: Recipe, trained: Embedder, items: CatalogueItems, split: Split, workers: int) -> None:
     """Set the head of a model that is about to be trained to the start that the recipe asks for."""
-    if recipe.head != "random" and isinstance(trained.head, nn.Linear):
+    if recipe.head != "random" and linear_part(trained.head) is not None:
         features = embed(trained.backbone, items, split.train, workers=workers)
         start_head(trained.head, features, recipe.head)  # type: ignore[arg-type]
