@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from unseen.core.errors import ConfigError
-from unseen.models import build_embedder, cut_for, split_at, stages
+from unseen.models import build_embedder, cut_for, in_steps, split_at, stages
 
 FAMILIES = {
     "convnet:base=4": 32,
