@@ -134,6 +134,7 @@ def plain_loop(make):
 def whole_loop(features, labels):
     """A round of `unseen train`: drawing, loading, schedule, guards and checks around the same step."""
     from unseen.data import Catalogue, CatalogueItems, FeatureArray
+    from unseen.methods.plain import PlainObjective
     from unseen.models import build_embedder
     from unseen.samplers import SamplesPerClass
     from unseen.training.loop import Job, train
@@ -155,8 +156,7 @@ def whole_loop(features, labels):
         dealt = SamplesPerClass(batch_size=CLASSES_IN_BATCH * PER_CLASS, per_class=PER_CLASS).over(numbers, seed=first)
         dealt.batches_per_epoch = iterations
         job = Job(
-            model=model,
-            loss=unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted()),
+            objective=PlainObjective(model, unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted())),
             optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0).over([{"params": list(model.parameters())}]),
             schedule=Constant(),
             items=CatalogueItems(catalogue),

@@ -30,6 +30,7 @@ from unseen.core.randomness import derive, numpy_generator
 from unseen.data import CatalogueItems, Crop
 from unseen.data.folder import folder
 from unseen.losses import MultiSimilarity
+from unseen.methods.plain import PlainObjective
 from unseen.models import build_embedder
 from unseen.samplers import SamplesPerClass
 from unseen.training.loop import Job, train
@@ -122,8 +123,7 @@ def whole_loop(items, batch, steps, workers):
         dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).over(labels, seed=number)
         dealt.batches_per_epoch = steps
         job = Job(
-            model=model,
-            loss=loss,
+            objective=PlainObjective(model, loss),
             optimizer=optimizer,
             schedule=Constant(),
             items=items,

@@ -13,6 +13,7 @@ _PACKAGES = (
     "data",
     "evaluation",
     "losses",
+    "methods",
     "miners",
     "models",
     "reports",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from unseen import data as data
     from unseen import evaluation as evaluation
     from unseen import losses as losses
+    from unseen import methods as methods
     from unseen import miners as miners
     from unseen import models as models
     from unseen import reports as reports

@@ -10,6 +10,8 @@ from torch import nn
 
 from unseen.core.errors import BatchError, CheckpointError, ConfigError, NonFiniteError
 from unseen.core.registry import REGISTRIES
+from unseen.methods.plain import PlainObjective
+from unseen.models import build_embedder
 from unseen.studies import prepare, run
 from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
@@ -201,9 +203,9 @@ def test_batches_without_pairs_stop_the_run_with_advice(features, tmp_path):
 
 
 def test_a_losses_own_parameters_are_trained_at_their_own_rate():
-    model = nn.Linear(3, 2)
+    model = build_embedder("identity", input_shape=(3,), embedding_size=2)
     loss = REGISTRIES["loss"]["proxy_anchor"](num_classes=4, embedding_size=2)
-    groups = Adam(lr=0.5).over(parameter_groups(model, loss)).param_groups
+    groups = Adam(lr=0.5).over(parameter_groups(PlainObjective(model, loss))).param_groups
     assert [len(group["params"]) for group in groups] == [2, 1]
     assert groups[0]["lr"] == 0.5
     assert groups[1]["lr"] == loss.proxy_lr != 0.5
@@ -233,6 +235,16 @@ def test_every_ticket_has_a_key_of_its_own(features):
     assert len({ticket.key for ticket in tickets}) == len(tickets) == 500
     later = [ticket for batch in Tickets(dealt, train, 0, 20, 50) for ticket in batch]
     assert later == tickets[200:]
+
+
+def test_a_batch_of_two_views_holds_the_first_of_all_items_and_then_the_second(features):
+    prepared = prepare(settings_for(features))
+    train = prepared.split.train
+    dealt = REGISTRIES["sampler"]["samples_per_class"](batch_size=10).over(prepared.catalogue.labels[train], 0)
+    for one, two in zip(Tickets(dealt, train, 0, 0, 5), Tickets(dealt, train, 0, 0, 5, views=2), strict=True):
+        assert two[:10] == one
+        assert [ticket.index for ticket in two[10:]] == [ticket.index for ticket in one]
+        assert len({ticket.key for ticket in two}) == 20
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_two_damaged_ones_are_refused(features, tmp_path, caplog):

@@ -26,9 +26,11 @@ def list_(
         registry.plural: partial(_components, registry) for registry in REGISTRIES.values()
     }
     kinds["models"] = _models
+    kinds["recipes"] = _recipes
     kinds["studies"] = _plans
     singular = {registry.kind: registry.plural for registry in REGISTRIES.values()} | {
         "model": "models",
+        "recipe": "recipes",
         "study": "studies",
     }
     kind = singular.get(kind or "", kind)
@@ -86,6 +88,12 @@ def _in_words(facts: Listed) -> str:
         return " ".join(f"{each:.3g}" for each in value) if isinstance(value, list) else str(value)
 
     return ", ".join(f"{name} {short(value)}" for name, value in facts.items())
+
+
+def _recipes() -> list[Listed]:
+    # Read where they lie, as plans are.
+    recipes = read_yaml(Path(str(files("unseen"))) / "studies" / "recipes.yaml")
+    return [{"name": name, "summary": each["title"] + ".", "arguments": []} for name, each in sorted(recipes.items())]
 
 
 def _plans() -> list[Listed]:

@@ -25,6 +25,8 @@ Protocol = Annotated[str | None, typer.Option(help="A paper's settings under all
 Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm name: resnet50:weights=FILE")]
 Loss = Annotated[str | None, typer.Option(help="A loss with its settings: margin:beta=1.2; none trains nothing")]
 Miner = Annotated[str | None, typer.Option(help="A miner for the loss: distance:upper_cutoff=1.4")]
+Method = Annotated[str | None, typer.Option(help="What is trained beside the loss: s2sd, diva, mixup, uniform_prior")]
+Recipe = Annotated[str | None, typer.Option(help="A published combination by name: r_margin (unseen list recipes)")]
 Sampler = Annotated[str | None, typer.Option(help="samples_per_class:batch_size=112,per_class=2")]
 Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size=32")]
 Optimizer = Annotated[str | None, typer.Option(help="adam:lr=1e-5, adamw, sgd")]
@@ -54,6 +56,7 @@ Workers = Annotated[int, typer.Option(help="Processes that decode images (train)
 def _run_settings(
     config: Config = None,
     protocol: Protocol = None,
+    recipe: Recipe = None,
     data: Data = None,
     split: Split = None,
     model: Model = None,
@@ -62,6 +65,7 @@ def _run_settings(
     views: Views = None,
     loss: Loss = None,
     miner: Miner = None,
+    method: Method = None,
     sampler: Sampler = None,
     transform: Transform = None,
     optimizer: Optimizer = None,

@@ -26,7 +26,7 @@ def train(
     screen = console()
     prepared = prepare(settings)
     recipe = prepared.recipe
-    method = "untrained" if recipe.loss is None else recipe.loss["name"]
+    method = recipe.label
     folder = out or Path("out") / "runs" / f"{recipe.data['name']}-{method}-{recipe.name[:8]}"
     was_finished = (folder / "result.json").exists()
     screen.print(f"{prepared.split.describe()}")

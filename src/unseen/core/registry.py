@@ -163,6 +163,7 @@ def nearest(name: str, known: list[str]) -> str:
 loss = Registry("loss", "unseen.losses", "unseen.robust", plural="losses", foreign="unseen.losses.foreign")
 uncertainty = Registry("uncertainty", "unseen.robust", plural="uncertainties")
 miner = Registry("miner", "unseen.miners", foreign="unseen.losses.foreign")
+method = Registry("method", "unseen.methods")
 sampler = Registry("sampler", "unseen.samplers")
 backbone = Registry("backbone", "unseen.models")
 data = Registry("data", "unseen.data", plural="data")
@@ -174,7 +175,20 @@ score = Registry("score", "unseen.evaluation")
 
 REGISTRIES: dict[str, Registry] = {
     registry.kind: registry
-    for registry in (loss, uncertainty, miner, sampler, backbone, data, split, transform, optimizer, schedule, score)
+    for registry in (
+        loss,
+        uncertainty,
+        miner,
+        method,
+        sampler,
+        backbone,
+        data,
+        split,
+        transform,
+        optimizer,
+        schedule,
+        score,
+    )
 }
 
 # Arguments whose value is a component of its own, by the argument's name.

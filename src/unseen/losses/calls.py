@@ -17,6 +17,14 @@ from unseen.losses.pairs import Pairs, pairs_of
 from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, Usage, choose, usage_of
 
 
+def own_parameters_of(loss: nn.Module) -> list[dict[str, Any]]:
+    """The parameter groups that a loss declares; one of another library trains its parameters as the model's are."""
+    if hasattr(loss, "own_parameters"):
+        return loss.own_parameters()
+    parameters = list(loss.parameters())
+    return [{"params": parameters, "lr": None, "weight_decay": None}] if parameters else []
+
+
 class OverPairs(nn.Module, ABC):
     """A loss over the pairs or triplets that its miner, or the caller, chooses from a batch."""
 

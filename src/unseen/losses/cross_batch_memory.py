@@ -11,6 +11,7 @@ from unseen.core.checks import check_at_least, check_count
 from unseen.core.errors import BatchError, ConfigError
 from unseen.core.randomness import derive
 from unseen.core.registry import loss
+from unseen.losses.calls import own_parameters_of
 from unseen.losses.pairs import Pairs, pairs_of
 from unseen.losses.tuples import Miner, Usage
 
@@ -130,10 +131,7 @@ class CrossBatchMemory(nn.Module):
 
     def own_parameters(self) -> list[dict[str, Any]]:
         """The parameters of the loss."""
-        if hasattr(self.loss, "own_parameters"):
-            return self.loss.own_parameters()
-        parameters = list(self.loss.parameters())  # of another library's loss
-        return [{"params": parameters, "lr": None, "weight_decay": None}] if parameters else []
+        return own_parameters_of(self.loss)
 
     def _term(
         self, pairs: Pairs, indices_tuple: Sequence[Tensor] | None, reference: tuple[Tensor, ...], key: int | None

@@ -4,7 +4,9 @@ from unseen.models.bn_inception import BNInception as BNInception
 from unseen.models.caching import cached_items as cached_items
 from unseen.models.caching import hash_of_weights as hash_of_weights
 from unseen.models.convnet import ConvNet as ConvNet
+from unseen.models.cutting import channels_last as channels_last
 from unseen.models.cutting import cut_for as cut_for
+from unseen.models.cutting import in_steps as in_steps
 from unseen.models.cutting import split_at as split_at
 from unseen.models.cutting import stages as stages
 from unseen.models.embedder import Embedder as Embedder
@@ -12,6 +14,9 @@ from unseen.models.embedder import build_embedder as build_embedder
 from unseen.models.embedder import model_record as model_record
 from unseen.models.embedding import embed as embed
 from unseen.models.googlenet import GoogLeNet as GoogLeNet
+from unseen.models.heads import SideBySide as SideBySide
+from unseen.models.heads import linear_head as linear_head
+from unseen.models.heads import linear_part as linear_part
 from unseen.models.heads import start_head as start_head
 from unseen.models.identity import Identity as Identity
 from unseen.models.known import known_backbones as known_backbones

@@ -6,7 +6,7 @@ example before anything is built on it.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -104,6 +104,15 @@ def split_at(backbone: nn.Module, stage: str, example: Tensor) -> Cut:
     return cut
 
 
+def in_steps(backbone: nn.Module, example: Tensor) -> list[Step]:
+    """A backbone as steps that, one after the other on inputs in the layout `channels_last`, are what it computes.
+
+    They share its parameters. A backbone that is no such chain gives an empty list.
+    """
+    steps = _steps_of(backbone)
+    return steps if steps and _is_whole(backbone, [step for _, step in steps], example) else []
+
+
 def cut_for(architecture: str) -> str | None:
     """The stage at which an architecture is cut when nobody says where; None if nothing is known of it.
 
@@ -118,13 +127,16 @@ def _steps_of(backbone: nn.Module) -> list[Step]:
     return backbone.steps() if hasattr(backbone, "steps") else steps_in(backbone)
 
 
-def _is_whole(backbone: nn.Module, cut: Cut, example: Tensor) -> bool:
+def _is_whole(backbone: nn.Module, parts: Sequence[nn.Module], example: Tensor) -> bool:
     modes = {module: module.training for module in backbone.modules()}
-    for module in (backbone, *cut):
+    for module in (backbone, *parts):
         module.eval()
     try:
         with torch.inference_mode():
-            return torch.equal(cut.upper(cut.lower(example)), backbone(example))
+            outputs = channels_last(example)
+            for part in parts:
+                outputs = part(outputs)
+            return torch.equal(outputs, backbone(example))
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError):
         return False  # steps that do not even fit together
     finally:

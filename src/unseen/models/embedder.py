@@ -1,6 +1,6 @@
 """An embedder: a backbone, a linear head, and the policy for batch norm."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from torch import Tensor, nn
@@ -12,8 +12,10 @@ from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import backbone as backbones
 from unseen.core.registry import nearest
+from unseen.models.heads import linear_head
 
 BatchNormPolicy = Literal["auto", "frozen", "trained"]
+NewHead = Callable[[int, int | None], nn.Module]
 
 
 class Backbone(Protocol):
@@ -28,24 +30,30 @@ class Backbone(Protocol):
 
 
 class Embedder(nn.Module):
-    """Raw embeddings of inputs: a linear head on a backbone's pooled features.
+    """Raw embeddings of inputs: a head, linear unless said otherwise, on a backbone's pooled features.
 
     ===============  =====================================================================================
     embedding_size   width of the embedding; None leaves the backbone's features as they are
     batch_norm       "frozen" keeps the statistics of batch norm and trains its scale and shift, as the
                      papers do; "trained" lets both move; "auto" freezes where weights are pretrained
+    head             makes the head of the features' width and the embedding's, None for none
     ===============  =====================================================================================
 
     Embeddings are not normalised here: each loss does that where its definition says so.
     """
 
     def __init__(
-        self, backbone: nn.Module, *, embedding_size: int | None = 128, batch_norm: BatchNormPolicy = "auto"
+        self,
+        backbone: nn.Module,
+        *,
+        embedding_size: int | None = 128,
+        batch_norm: BatchNormPolicy = "auto",
+        head: NewHead = linear_head,
     ) -> None:
         super().__init__()
         check_choice("Embedder", "batch_norm", batch_norm, ("auto", "frozen", "trained"))
         self.backbone = backbone
-        self.head: nn.Module = nn.Linear(backbone.width, embedding_size) if embedding_size else nn.Identity()
+        self.head = head(backbone.width, embedding_size)
         self.width: int = embedding_size or backbone.width
         self.freezes_batch_norm = batch_norm == "frozen" or (batch_norm == "auto" and backbone.has_pretrained_weights)
 
@@ -96,6 +104,7 @@ def build_embedder(
     embedding_size: int | None,
     batch_norm: BatchNormPolicy = "auto",
     seed: int = 0,
+    head: NewHead = linear_head,
 ) -> Embedder:
     """The embedder that a record describes, with weights drawn from the seed where none are loaded."""
     supplied: dict[str, Any] = {"input_shape": input_shape}
@@ -105,4 +114,5 @@ def build_embedder(
     if len(input_shape) == 1 and record["name"] != "identity":
         raise ConfigError(f"model '{record['name']}' needs images, the data holds features", use="--model identity")
     with seeded(derive(seed, "model weights")):
-        return Embedder(build(backbones, record, supplied), embedding_size=embedding_size, batch_norm=batch_norm)
+        backbone = build(backbones, record, supplied)
+        return Embedder(backbone, embedding_size=embedding_size, batch_norm=batch_norm, head=head)

@@ -1,9 +1,12 @@
 """How an embedding head begins: at random, or as a projection of the features that a backbone gives already."""
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from unseen.core.checks import check_choice
 
@@ -45,16 +48,62 @@ def principal_projection(features: Tensor, size: int, *, whiten: bool) -> tuple[
     return weight.float(), -(weight @ mean).float()
 
 
+def linear_head(width: int, embedding_size: int | None) -> nn.Module:
+    """A linear map to embeddings of a size; None leaves the features as they are."""
+    return nn.Linear(width, embedding_size) if embedding_size else nn.Identity()
+
+
+class SideBySide(nn.Module):
+    """Several linear heads of one width: at evaluation each at length 1 times its weight, side by side, at length 1.
+
+    =========  ======================================================
+    weights    one for each head (> 0)
+    =========  ======================================================
+
+    Shape:     (n, width) -> (n, embedding_size), which the heads share equally
+    """
+
+    def __init__(self, width: int, embedding_size: int, *, weights: Sequence[float]) -> None:
+        super().__init__()
+        self.weights = tuple(weights)
+        self.linear = nn.Linear(width, embedding_size)
+
+    def parts(self, features: Tensor) -> tuple[Tensor, ...]:
+        """What each head makes of the features, at its own length."""
+        return self.linear(features).chunk(len(self.weights), dim=1)
+
+    def joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """The evaluated embedding of what the heads made."""
+        length = math.hypot(*self.weights)
+        scaled = [normalize(part) * (weight / length) for part, weight in zip(parts, self.weights, strict=True)]
+        return torch.cat(scaled, dim=1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The evaluated embedding."""
+        return self.joined(self.parts(features))
+
+
+def linear_part(head: nn.Module) -> nn.Linear | None:
+    """The linear map of a head; None where features stay as they are."""
+    if isinstance(head, SideBySide):
+        return head.linear
+    return head if isinstance(head, nn.Linear) else None
+
+
 def start_head(head: nn.Module, features: Tensor, start: HeadStart) -> None:
     """Set a linear head to its start, in place; "random" leaves it as its layer drew it.
 
-    An embedding wider than the features gets the projection first and zeros behind it.
+    An embedding wider than the features gets the projection first and zeros behind it. Heads side by side take turns:
+    the first direction goes to the first head, the second to the second, and so on.
     """
     check_choice("run", "head", start, HEAD_STARTS)
-    if start == "random" or not isinstance(head, nn.Linear):
+    linear = linear_part(head)
+    if start == "random" or linear is None:
         return
-    weight, bias = principal_projection(features, head.out_features, whiten=start == "whitening")
+    weight, bias = principal_projection(features, linear.out_features, whiten=start == "whitening")
+    turns = len(head.weights) if isinstance(head, SideBySide) else 1
+    places = torch.arange(linear.out_features).view(turns, -1).T.flatten()
     with torch.no_grad():
-        for parameter, value in ((head.weight, weight), (head.bias, bias)):
+        for parameter, value in ((linear.weight, weight), (linear.bias, bias)):
             parameter.zero_()
-            parameter[: len(value)] = value.to(parameter)
+            parameter[places[: len(value)]] = value.to(parameter)

@@ -11,6 +11,7 @@ from unseen.core.registry import score
 from unseen.evaluation.shown import load_shown
 from unseen.reports.content import MAY_DIFFER, Content, Failed, Row
 from unseen.studies import Store
+from unseen.studies.recipe import label_of
 from unseen.studies.runner import STORE
 
 
@@ -73,7 +74,7 @@ def _of_run(folder: Path) -> Content:
     recipe = read_json(folder / "run.json")["recipe"]
     if not (folder / "result.json").is_file():
         return Content(title=folder.name, version=unseen.__version__, rows=[])
-    method = "un-trained" if recipe["loss"] is None else recipe["loss"]["name"]
+    method = label_of(recipe["loss"], recipe.get("method", {"name": "plain"}))
     data = Path(recipe["data"].get("path", recipe["data"]["name"])).stem
     labels = (data, recipe["split"]["name"], method, recipe["seed"])
     row = _row(labels, read_json(folder / "result.json"), folder)

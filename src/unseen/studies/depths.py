@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError
 from unseen.data import CatalogueItems, Split, Ticket
-from unseen.models import Embedder, Identity, cached_items, embed, hash_of_weights, split_at, start_head
+from unseen.models import Embedder, Identity, cached_items, embed, hash_of_weights, linear_part, split_at, start_head
 from unseen.studies.recipe import Recipe
 
 
@@ -37,6 +38,14 @@ def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueItems) -> Par
     device = next(model.parameters()).device
     lower, upper = split_at(model.backbone, recipe.cut, items[Ticket(0, None)].inputs.to(device))
     return Parts(model.on(upper), lower)
+
+
+def example_at_depth(parts: Parts, items: CatalogueItems) -> Tensor:
+    """One input of the part that is trained."""
+    network = nn.Identity() if parts.below is None else parts.below.eval()
+    device = next(parts.trained.parameters()).device
+    with torch.no_grad():
+        return network(items[Ticket(0, None)].inputs.to(device))
 
 
 def items_at_depth(
@@ -68,6 +77,6 @@ def items_at_depth(
 
 def begin_head(recipe: Recipe, trained: Embedder, items: CatalogueItems, split: Split, workers: int) -> None:
     """Set the head of a model that is about to be trained to the start that the recipe asks for."""
-    if recipe.head != "random" and isinstance(trained.head, nn.Linear):
+    if recipe.head != "random" and linear_part(trained.head) is not None:
         features = embed(trained.backbone, items, split.train, workers=workers)
         start_head(trained.head, features, recipe.head)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
 from unseen.evaluation.scores import read_names
 from unseen.models import cut_for, model_record, normalisation_of
 from unseen.models.heads import HEAD_STARTS
+from unseen.studies.named import load_recipe
 from unseen.studies.protocols import load_protocol
 
 DEPTHS = ("full", "top", "frozen")
@@ -43,6 +44,7 @@ class Recipe:
                       cached activations; "frozen" the head, over cached features
     views             views of each training image that are cached: 1 is the plain one, more are augmented besides
     loss              None trains nothing: the row of an un-trained network or of raw pixels
+    method            what is trained beside one loss on one head, and the head that goes with it; plain: nothing
     embedding_size    None leaves the backbone's features as they are, without a head
     head              how the head begins: "random", "identity" (principal directions) or "whitening"
     choose_by         validation score whose best epoch gives the weights; "last" takes the last epoch
@@ -65,6 +67,7 @@ class Recipe:
     batch_norm: str
     transform: Record | None
     loss: Record | None
+    method: Record
     sampler: Record
     optimizer: Record
     schedule: Record
@@ -83,9 +86,25 @@ class Recipe:
         """The hash of the whole recipe."""
         return hash_of(self.to_mapping())
 
+    @property
+    def label(self) -> str:
+        """What is trained, in a word or two: the loss, and the method that goes beyond it."""
+        return label_of(self.loss, self.method)
+
     def to_mapping(self) -> Record:
         """The recipe as plain values."""
         return asdict(self)
+
+
+def label_of(loss: Record | None, method: Record) -> str:
+    """A loss and a method in a word or two.
+
+    >>> label_of({"name": "margin"}, {"name": "plain"}), label_of({"name": "margin"}, {"name": "diva"})
+    ('margin', 'margin-diva')
+    """
+    if loss is None:
+        return "un-trained"
+    return loss["name"] if method["name"] == "plain" else f"{loss['name']}-{method['name']}"
 
 
 @dataclass(frozen=True)
@@ -112,6 +131,7 @@ def defaults_for(catalogue: Catalogue, depth: str | None = None) -> Record:
         "batch_norm": "auto",
         "transform": None,
         "loss": "multi_similarity",
+        "method": "plain",
         "sampler": "samples_per_class:batch_size=112,per_class=4",
         "schedule": "cosine",
         "epochs": 20,
@@ -146,11 +166,11 @@ def defaults_for(catalogue: Catalogue, depth: str | None = None) -> Record:
 def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = load_catalogue) -> Prepared:
     """The complete recipe of a run: settings as people give them, checked, with every default written out.
 
-    What is stated stands over the protocol, the protocol over the defaults.
+    What is stated stands over the named recipe, that over the protocol, the protocol over the defaults.
     """
     known = [each.name for each in fields(Recipe) if not each.name.endswith("_fingerprint")]
     for key in settings:
-        if key not in known and key not in ("miner", "data_fingerprint", "split_fingerprint"):
+        if key not in known and key not in ("miner", "recipe", "data_fingerprint", "split_fingerprint"):
             raise ConfigError(f"a run has no setting '{key}'{nearest(key, known)} (it has: {', '.join(known)})")
     if settings.get("data") is None:
         raise ConfigError(
@@ -158,13 +178,20 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
         )
     data = complete(REGISTRIES["data"], _without_home(settings["data"]))
     catalogue = load(data)
-    stated = _under_protocol({key: value for key, value in settings.items() if key != "data"}, data["name"])
+    stated = {key: value for key, value in settings.items() if key != "data"}
+    name = stated.pop("recipe", None)
+    if name is not None:
+        stated = load_recipe(name).under(stated, data["name"])
+    stated = _under_protocol(stated, data["name"])
     merged = defaults_for(catalogue, _depth(stated)) | stated
     miner = merged.pop("miner", None)
     if miner is not None:
         if merged["loss"] is None:
             raise ConfigError("a miner needs a loss", got=miner)
         merged["loss"] = as_record(merged["loss"], "loss") | {"miner": miner}
+    method = complete(REGISTRIES["method"], merged["method"])
+    if merged["loss"] is None and method["name"] != "plain":
+        raise ConfigError("a method needs a loss", got=method["name"], use="--loss, or no --method")
     if merged["choose_on"] == "test" and "split" not in stated:
         # Nothing is chosen on validation classes, so none are taken from the training classes.
         merged["split"] = {"name": merged["split"], "validation": 0}
@@ -183,6 +210,7 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
         "model": model,
         "transform": _transform(merged["transform"], model),
         "loss": _completed("loss", merged["loss"], _KNOWN_BY_THE_RUN),
+        "method": method,
         "sampler": _completed("sampler", merged["sampler"]),
         "optimizer": _completed("optimizer", merged["optimizer"]),
         "schedule": _completed("schedule", merged["schedule"]),
@@ -262,7 +290,7 @@ def _check_values(made: Record) -> None:
 def _check_components(made: Record, split: Split) -> None:
     """Build what is cheap to build: a value out of range is refused here, not after the run has begun."""
     known = {"num_classes": split.classes["train"], "embedding_size": made["embedding_size"] or 1, "seed": made["seed"]}
-    for kind in ("transform", "loss", "sampler", "optimizer", "schedule"):
+    for kind in ("transform", "loss", "method", "sampler", "optimizer", "schedule"):
         if made[kind] is not None:
             build(REGISTRIES[kind], made[kind], known if kind == "loss" else None)
 

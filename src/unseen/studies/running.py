@@ -23,8 +23,10 @@ from unseen.data import Catalogue, CatalogueItems, Split, check_images, load_cat
 from unseen.data.cache import cache_folder
 from unseen.evaluation import evaluate
 from unseen.evaluation.shown import save_shown, show
+from unseen.methods import Ground
 from unseen.models import Embedder, build_embedder, embed
-from unseen.studies.depths import begin_head, items_at_depth, part_at_depth
+from unseen.samplers import FedBatches
+from unseen.studies.depths import Parts, begin_head, example_at_depth, items_at_depth, part_at_depth
 from unseen.studies.plan import Cell
 from unseen.studies.recipe import Prepared, Recipe, prepare
 from unseen.training.loop import Job, State, train
@@ -67,7 +69,7 @@ def run(
     items = items_of(recipe, catalogue)
     model = model_of(recipe, items).to(_device())
     parts = part_at_depth(recipe, model, items)
-    job = _job(prepared, parts.trained, items, save_seconds)
+    job = _job(prepared, parts, items, save_seconds)
     with _claimed(folder, recipe):
         where = cache_folder() if cache is None else Path(cache)
         seen = items_at_depth(recipe, model, parts, items, split, cache=where, workers=workers)
@@ -144,6 +146,7 @@ def model_of(recipe: Recipe, items: CatalogueItems) -> Embedder:
         embedding_size=recipe.embedding_size,
         batch_norm=recipe.batch_norm,  # type: ignore[arg-type]
         seed=recipe.seed,
+        head=build(REGISTRIES["method"], recipe.method).head,
     )
 
 
@@ -211,23 +214,36 @@ def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
                 sweep(swept)
 
 
-def _job(prepared: Prepared, model: Embedder, items: CatalogueItems, save_seconds: float) -> Job | None:
+def _job(prepared: Prepared, parts: Parts, items: CatalogueItems, save_seconds: float) -> Job | None:
     """What there is to train, not yet validated; None where the recipe trains nothing."""
     recipe, split = prepared.recipe, prepared.split
-    if recipe.loss is None or recipe.epochs == 0:
+    loss = recipe.loss
+    if loss is None or recipe.epochs == 0:
         return None
     labels = prepared.catalogue.labels[split.train]
-    supplied = {"num_classes": len(np.unique(labels)), "embedding_size": model.width, "seed": recipe.seed}
-    loss = build(REGISTRIES["loss"], recipe.loss, supplied).to(_device())
+    known = {"num_classes": len(np.unique(labels)), "seed": recipe.seed}
+    ground = Ground(
+        model=parts.trained,
+        new_loss=lambda width: build(REGISTRIES["loss"], loss, known | {"embedding_size": width}),
+        example=lambda: example_at_depth(parts, items),
+        seed=recipe.seed,
+    )
+    objective = build(REGISTRIES["method"], recipe.method).over(ground).to(_device())
+    batches = build(REGISTRIES["sampler"], recipe.sampler).over(labels, recipe.seed)
+    if isinstance(batches, FedBatches) and not objective.embeds:
+        raise ConfigError(
+            f"sampler '{recipe.sampler['name']}' follows the embeddings of single images, and method "
+            f"'{recipe.method['name']}' trains on none",
+            use="--sampler samples_per_class",
+        )
     return Job(
-        model=model,
-        loss=loss,
-        optimizer=build(REGISTRIES["optimizer"], recipe.optimizer).over(parameter_groups(model, loss)),
+        objective=objective,
+        optimizer=build(REGISTRIES["optimizer"], recipe.optimizer).over(parameter_groups(objective)),
         schedule=build(REGISTRIES["schedule"], recipe.schedule),
         items=items,
         indices=split.train,
         labels=labels,
-        batches=build(REGISTRIES["sampler"], recipe.sampler).over(labels, recipe.seed),
+        batches=batches,
         epochs=recipe.epochs,
         seed=recipe.seed,
         config=recipe.to_mapping(),
@@ -283,6 +299,7 @@ def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueItems) -> R
         "head": None if recipe.embedding_size is None else recipe.head,
         "batch_norm": "frozen statistics" if model.freezes_batch_norm else "trained",
         "loss": recipe.loss,
+        "method": recipe.method if trained else None,
         "sampler": recipe.sampler if trained else None,
         "optimizer": recipe.optimizer if trained else None,
         "schedule": recipe.schedule if trained else None,

@@ -23,7 +23,7 @@ from unseen.core.errors import CheckpointError
 from unseen.core.faults import fault
 from unseen.core.files import new_folder, remove_folder, sha256_of, sweep, write_json
 
-SCHEMA = 1
+SCHEMA = 2
 _NAME = re.compile(r"checkpoint-(\d+)")
 _log = logging.getLogger("unseen")
 

@@ -1,7 +1,7 @@
 """The training loop."""
 
-import inspect
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from unseen.core.config import hash_of
 from unseen.core.randomness import derive, seed_torch
-from unseen.data.batches import Batch, CatalogueItems
+from unseen.data.batches import CatalogueItems
+from unseen.methods import Objective
 from unseen.models import embed
 from unseen.samplers import Batches, FedBatches
 from unseen.training.checkpoints import (
@@ -38,6 +39,7 @@ class Job:
     """What is trained, on what, and how.
 
     ==============  ==============================================================================================
+    objective       the model, the loss and what a method adds to them
     validate        scores of the model on validation classes, called before the first step and after each epoch, so
                     that a run that only gets worse keeps its start; None keeps the last weights
     choose_by       the validation score whose best epoch gives the final weights; the start is epoch 0
@@ -47,8 +49,7 @@ class Job:
     ==============  ==============================================================================================
     """
 
-    model: nn.Module
-    loss: nn.Module
+    objective: Objective
     optimizer: torch.optim.Optimizer
     schedule: Schedule
     items: CatalogueItems
@@ -83,12 +84,11 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
     """Train the job's model in place, from the folder's last checkpoint if there is one, to its best weights."""
     epoch_length = job.batches.batches_per_epoch
     total = job.epochs * epoch_length
-    optimizer = job.optimizer
+    objective, optimizer = job.objective, job.optimizer
     state, best = _resume(job, folder)
-    named = [*job.model.named_parameters(), *((f"loss.{name}", each) for name, each in job.loss.named_parameters())]
+    named = [(name.removeprefix("model."), parameter) for name, parameter in objective.named_parameters()]
     parameters = [parameter for _, parameter in named]
     device = parameters[0].device
-    takes_key = "key" in inspect.signature(job.loss.forward).parameters
     position_of = torch.as_tensor(np.searchsorted(np.unique(job.labels), np.arange(job.labels.max() + 1)))
     fed = job.batches if isinstance(job.batches, FedBatches) else None
     place_of = np.zeros(len(job.items), dtype=np.int64)
@@ -101,33 +101,43 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
             best = _keep_if_best(job, state, {"epoch": 0, "step": 0, "seconds": 0.0, "loss": None}, best)
             epoch_began = time.monotonic()
         if state.step == 0 and fed is not None:
-            fed.start(embed(job.model, job.items, job.indices, workers=job.workers).numpy())
-        job.model.train()
+            fed.start(embed(objective.model, job.items, job.indices, workers=job.workers).numpy())
+        objective.train()
         batches = stream(
-            job.items, job.batches, job.indices, seed=job.seed, first=state.step, last=total, workers=job.workers
+            job.items,
+            job.batches,
+            job.indices,
+            seed=job.seed,
+            first=state.step,
+            last=total,
+            workers=job.workers,
+            views=objective.views,
         )
         while state.step < total and not _out_of_patience(job, state):
             batch = next(batches)
             seed_torch(derive(job.seed, "model", state.step))
             apply_schedule(optimizer, job.schedule.factor(state.step, total))
-            labels = position_of[batch.labels].to(device)
+            indices = batch.indices[: len(batch.indices) // objective.views]
+            labels = position_of[batch.labels[: len(indices)]].to(device)
+            key = derive(job.seed, "loss", state.step)
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=job.autocast):
-                embeddings = job.model(batch.inputs.to(device))
-            key = {"key": derive(job.seed, "loss", state.step)} if takes_key else {}
+                passed = objective(batch.inputs.to(device), key=key)
+            embeddings, names = passed.embeddings, partial(_names, job, indices)
             optimizer.zero_grad(set_to_none=True)
-            with watched(embeddings, named, step=state.step, names=partial(_names, job, batch), folder=folder) as watch:
-                value: Tensor = job.loss(embeddings, labels, **key)
+            with watched(embeddings, named, step=state.step, names=names, folder=folder) as watch:
+                value: Tensor = objective.value(passed, labels, key=key)
                 value.backward()
                 norm = watch(value, gradient_norm(parameters))
             if job.clip_gradients is not None:
                 nn.utils.clip_grads_with_norm_(parameters, job.clip_gradients, norm)
             optimizer.step()
+            objective.after_step(passed, key=key)
             if fed is not None:
-                fed.observe(place_of[batch.indices.numpy()], embeddings.detach().float().cpu().numpy())
+                fed.observe(place_of[indices.numpy()], embeddings.detach().float().cpu().numpy())
 
             state.step += 1
             state.epoch_loss += value.item()
-            state.empty_batches += _is_empty(job.loss)
+            state.empty_batches += objective.is_empty
             check_not_empty(state.empty_batches, state.step)
             if state.step % epoch_length == 0:
                 best = _end_epoch(job, state, best, time.monotonic() - epoch_began)
@@ -138,7 +148,7 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
             tell(state.step, total, f"loss {value.item():.3f}")
 
     if best is not None:
-        job.model.load_state_dict(best)
+        objective.model.load_state_dict(best)
     return state
 
 
@@ -170,14 +180,14 @@ def _keep_if_best(
 ) -> dict[str, Tensor] | None:
     """Validate, write the epoch's row into the history, and give the weights of the best epoch so far."""
     if job.validate is not None:
-        job.model.eval()
-        row["validation"] = job.validate(job.model)
-        job.model.train()
+        model = job.objective.model.eval()
+        row["validation"] = job.validate(model)
+        job.objective.train()
         score = row["validation"][job.choose_by]
         if state.best_score is None or score > state.best_score:
             state.best_score, state.best_epoch = score, row["epoch"]
             # A copy: references to live weights would make the best epoch always the last one.
-            best = {name: tensor.detach().clone() for name, tensor in job.model.state_dict().items()}
+            best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     state.history.append(row)
     return best
 
@@ -188,26 +198,21 @@ def _out_of_patience(job: Job, state: State) -> bool:
     return state.step // job.batches.batches_per_epoch - state.best_epoch >= job.patience
 
 
-def _names(job: Job, batch: Batch) -> list[str]:
-    return [job.items.catalogue.ids[index] for index in batch.indices.tolist()]
+def _names(job: Job, indices: Tensor) -> list[str]:
+    return [job.items.catalogue.ids[index] for index in indices.tolist()]
 
 
-def _is_empty(loss: nn.Module) -> bool:
-    usage = getattr(loss, "usage", None)
-    return usage is not None and usage.is_empty
+def _optimizers(job: Job) -> dict[str, torch.optim.Optimizer]:
+    return {"run": job.optimizer, **job.objective.optimizers()}
 
 
 def _checkpoint(job: Job, state: State, best: dict[str, Tensor] | None) -> Checkpoint:
-    moments, scalars = flatten_optimizer(job.optimizer)
-    parts = {
-        "model": job.model.state_dict(),
-        "loss": job.loss.state_dict(),
-        "optimizer": moments,
-        "best": best or {},
-        "sampler": _sampler_state(job.batches),
-    }
+    parts = {"objective": job.objective.state_dict(), "best": best or {}, "sampler": _sampler_state(job.batches)}
+    scalars = {}
+    for name, optimizer in _optimizers(job).items():
+        parts[f"optimizer {name}"], scalars[name] = flatten_optimizer(optimizer)
     tensors = {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
-    return Checkpoint(state.step, tensors, {"run": vars(state), "optimizer": scalars})
+    return Checkpoint(state.step, tensors, {"run": vars(state), "optimizers": scalars})
 
 
 def _sampler_state(batches: Batches) -> dict[str, Tensor]:
@@ -219,13 +224,13 @@ def _resume(job: Job, folder: Path) -> tuple[State, dict[str, Tensor] | None]:
     checkpoint = load_checkpoint(folder, config_hash=hash_of(job.config))
     if checkpoint is None:
         return State(), None
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimizer": {}, "best": {}, "sampler": {}}
+    parts: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
     for name, tensor in checkpoint.tensors.items():
         part, _, rest = name.partition("/")
         parts[part][rest] = tensor
-    job.model.load_state_dict(parts["model"])
-    job.loss.load_state_dict(parts["loss"])
-    restore_optimizer(job.optimizer, parts["optimizer"], checkpoint.state["optimizer"])
+    job.objective.load_state_dict(parts["objective"])
+    for name, optimizer in _optimizers(job).items():
+        restore_optimizer(optimizer, parts[f"optimizer {name}"], checkpoint.state["optimizers"][name])
     if isinstance(job.batches, FedBatches):
         job.batches.restore({name: tensor.numpy() for name, tensor in parts["sampler"].items()})
     return State(**checkpoint.state["run"]), parts["best"] or None

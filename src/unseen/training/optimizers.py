@@ -1,13 +1,13 @@
-"""Optimisers, and the parameter groups that a model and its loss declare."""
+"""Optimisers, and the parameter groups of what a run trains."""
 
 from typing import Any, Protocol
 
 import torch
-from torch import nn
 
 from unseen.core.checks import check_above, check_at_least, check_between
 from unseen.core.errors import ConfigError
 from unseen.core.registry import optimizer
+from unseen.methods import Objective
 
 Groups = list[dict[str, Any]]
 
@@ -20,25 +20,18 @@ class OptimizerSettings(Protocol):
         ...
 
 
-def parameter_groups(model: nn.Module, loss: nn.Module) -> Groups:
-    """The model's trainable parameters, then the groups that the loss declares by `own_parameters()`.
-
-    A loss of another library that has parameters and declares nothing trains them as the model's are.
+def parameter_groups(objective: Objective) -> Groups:
+    """The model's trainable parameters, then the groups that the method and the loss declare.
 
     Raises: `ConfigError` for a model without a trainable parameter
     """
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trainable = [parameter for parameter in objective.model.parameters() if parameter.requires_grad]
     if not trainable:
         raise ConfigError(
             "the model has nothing to train", use="an embedding size, or --loss none to score it as it is"
         )
-    groups: Groups = [{"params": trainable}]
-    if hasattr(loss, "own_parameters"):
-        for group in loss.own_parameters():
-            groups.append({key: value for key, value in group.items() if value is not None})
-    elif any(True for _ in loss.parameters()):
-        groups.append({"params": list(loss.parameters())})
-    return groups
+    stated = [{key: value for key, value in group.items() if value is not None} for group in objective.own_parameters()]
+    return [{"params": trainable}, *stated]
 
 
 def _can_be_fused(groups: Groups) -> bool:

@@ -14,10 +14,16 @@ _BITS = 2**63 - 1
 
 
 class Tickets:
-    """The tickets of batches `first` to `last` of a run; an image's key follows from seed, epoch, batch and place."""
+    """The tickets of batches `first` to `last` of a run; an image's key follows from seed, epoch, batch and place.
 
-    def __init__(self, dealt: Batches, indices: np.ndarray, seed: int, first: int, last: int) -> None:
+    With several views a batch holds the first view of all its images, then the second of all of them.
+    """
+
+    def __init__(
+        self, dealt: Batches, indices: np.ndarray, seed: int, first: int, last: int, *, views: int = 1
+    ) -> None:
         self.dealt, self.indices, self.seed, self.first, self.last = dealt, indices, seed, first, last
+        self.views = views
 
     def __len__(self) -> int:
         return max(0, self.last - self.first)
@@ -26,8 +32,8 @@ class Tickets:
         for step in range(self.first, self.last):
             epoch, batch = divmod(step, self.dealt.batches_per_epoch)
             key = derive(self.seed, "items", epoch, batch)
-            chosen = self.indices[self.dealt.batch(Place(epoch, batch))]
-            yield [Ticket(index, (key + place * _ODD) & _BITS) for place, index in enumerate(chosen.tolist())]
+            chosen = self.indices[self.dealt.batch(Place(epoch, batch))].tolist() * self.views
+            yield [Ticket(index, (key + place * _ODD) & _BITS) for place, index in enumerate(chosen)]
 
 
 def stream(
@@ -39,8 +45,9 @@ def stream(
     first: int,
     last: int,
     workers: int = 0,
+    views: int = 1,
 ) -> Iterator[Batch]:
-    """Batches `first` to `last` of a run over the items at `indices`.
+    """Batches `first` to `last` of a run over the items at `indices`, each item in so many views.
 
     Loader workers ask for batches ahead. Where the batches of an epoch follow from the embeddings of the one before,
     nothing of it is asked for until that one is over: each epoch then has a loader of its own.
@@ -49,5 +56,5 @@ def stream(
     if isinstance(dealt, FedBatches):
         next_epoch = (first // dealt.batches_per_epoch + 1) * dealt.batches_per_epoch
         ends = [first, *range(next_epoch, last, dealt.batches_per_epoch), last]
-    parts = (Tickets(dealt, indices, seed, *part) for part in pairwise(ends))
+    parts = (Tickets(dealt, indices, seed, *part, views=views) for part in pairwise(ends))
     return chain.from_iterable(loader(items, tickets, workers=workers) for tickets in parts)

@@ -1,0 +1,41 @@
+"""The plain method: one loss on one head."""
+
+from torch import Tensor, nn
+
+from unseen.core.registry import method
+from unseen.methods.objective import Ground, Objective, Passed
+from unseen.models import linear_head
+
+
+class PlainObjective(Objective):
+    """The loss on the model's embedding, and nothing else."""
+
+    def value(self, passed: Passed, labels: Tensor, *, key: int) -> Tensor:
+        """The loss."""
+        return self.loss_of(passed.embeddings, labels, key=key)
+
+
+@method("plain")
+class Plain:
+    r"""The loss of the run on the model's embedding, and nothing else.
+
+    .. math:: L(f(x), y)
+
+    ======  =====================================
+    f(x)    embeddings of a batch, a linear head on the backbone's pooled features
+    L       the loss of the run, with its miner
+    ======  =====================================
+
+    Empty:      as the loss says
+    Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
+                ICML 2020, arXiv:2002.08473
+    Differs:    nothing
+    """
+
+    def head(self, width: int, embedding_size: int | None) -> nn.Module:
+        """A linear head."""
+        return linear_head(width, embedding_size)
+
+    def over(self, ground: Ground) -> Objective:
+        """The objective of a run."""
+        return PlainObjective(ground.model, ground.new_loss(ground.model.width))
