@@ -54,14 +54,14 @@ def write_analysis(analysis: Analysis, folder: Path) -> tuple[Path, Path]:
 
 
 class Correlation(NamedTuple):
-    """How two numbers of several methods go together, in value and in rank."""
+    """How two numbers of several methods, or pairs of methods, go together: in value and in rank."""
 
     pearson: float
     spearman: float
-    count: int
+    points: int
 
     def __str__(self) -> str:
-        return f"Pearson {_signed(self.pearson)}, Spearman {_signed(self.spearman)}, {self.count} methods"
+        return f"Pearson {_signed(self.pearson)}, Spearman {_signed(self.spearman)}, {self.points} points"
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> Correlation:

@@ -1,20 +1,20 @@
 """Spectra of methods with and without a treatment, of all training images and class by class (R, figs. 11 and 13)."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unseen.reports.analysis import Analysis, correlation
 from unseen.reports.plotting import BLUE, RED, label, panels
-from unseen.reports.studied import Method, Pair, Studied, Trained, Treatment, needed, pairs_of
+from unseen.reports.studied import Method, Pair, Studied, Trained, Treatment, some_pairs_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _COLUMNS = 4
-_SMALLEST = 1e-4  # of a sum of 1; what is smaller is drawn here
+_SMALLEST = 1e-4  # of a sum of 1; what is smaller is not drawn
 
 
 def paired_spectra(studied: Studied, treatment: Treatment, name: str) -> Analysis:
@@ -22,8 +22,7 @@ def paired_spectra(studied: Studied, treatment: Treatment, name: str) -> Analysi
 
     Raises:     DataError for a study without such a pair
     """
-    pairs = pairs_of(studied, treatment)
-    needed(pairs, treatment)
+    pairs = some_pairs_of(studied, treatment)
     rows = []
     for pair in pairs:
         for method in (pair.without, pair.treated):
@@ -45,13 +44,11 @@ def _mean(method: Method, kind: str) -> np.ndarray:
     return np.mean([getattr(cell.spectra, kind) for cell in method.cells], axis=0)
 
 
-def score_of(cell: Trained) -> float:
-    """The score of a cell."""
+def _score(cell: Trained) -> float:
     return cell.score
 
 
-def rho_of(cell: Trained) -> float:
-    """The spectral decay of a cell."""
+def _rho(cell: Trained) -> float:
     return cell.spectra.rho
 
 
@@ -59,26 +56,26 @@ def _first_of_class(cell: Trained) -> float:
     return float(cell.spectra.by_class[0])
 
 
+def _means(pair: Pair, of: Callable[[Trained], float]) -> tuple[float, float]:
+    """The mean over seeds without and with the treatment."""
+    without, treated = (float(np.mean([of(cell) for cell in each.cells])) for each in (pair.without, pair.treated))
+    return without, treated
+
+
 def _remarks(studied: Studied, pairs: Sequence[Pair], treatment: Treatment) -> list[str]:
     remarks = []
+    compared = {
+        studied.score: _score,
+        "rho": _rho,
+        "share of the first singular value of a class": _first_of_class,
+    }
     for pair in pairs:
-        parts = []
-        for what, of in (
-            (studied.score, score_of),
-            ("rho", rho_of),
-            ("share of the first singular value of a class", _first_of_class),
-        ):
-            before, after = (np.mean([of(cell) for cell in each.cells]) for each in (pair.without, pair.treated))
-            parts.append(f"{what} {before:.4g} to {after:.4g}")
-        seeds = len(pair.difference(score_of))
-        remarks.append(f"{studied.name_of(pair.treated)}: {'; '.join(parts)} ({seeds} paired seeds)")
-    changes = [
-        [float(np.mean([of(cell) for cell in pair.treated.cells]) - np.mean([of(cell) for cell in pair.without.cells]))]
-        for pair in pairs
-        for of in (rho_of, score_of)
-    ]
-    found = correlation([change[0] for change in changes[::2]], [change[0] for change in changes[1::2]])
-    remarks.append(f"changes of rho and of {studied.score} by {treatment.name}: {found}")
+        parts = ["{} {:.4g} to {:.4g}".format(what, *_means(pair, of)) for what, of in compared.items()]
+        higher = int((pair.difference(_score) > 0).sum())
+        seeds = f"{studied.score} is higher on {higher} of {len(pair.difference(_score))} seeds"
+        remarks.append(f"{studied.name_of(pair.treated)}: {'; '.join(parts)}; {seeds}")
+    changes = [[after - before for before, after in (_means(pair, of) for pair in pairs)] for of in (_rho, _score)]
+    remarks.append(f"changes of rho and of {studied.score} by {treatment.name}: {correlation(*changes)}")
     return remarks
 
 
@@ -96,10 +93,10 @@ def _figure(studied: Studied, pairs: Sequence[Pair], treatment: Treatment) -> "F
         pair = pairs[number]
         for place, kind in zip(places, ("values", "by_class"), strict=True):
             _draw(place, pair, kind, treatment)
-        before, after = ((each.scores.mean(), each.rhos.mean()) for each in (pair.without, pair.treated))
+        scores, rhos = _means(pair, _score), _means(pair, _rho)
         places[0].set_title(
             f"{label(studied.name_of(pair.without), 34)}\n"
-            f"{label(studied.score)} {before[0]:.3f} → {after[0]:.3f},  ρ {before[1]:.2f} → {after[1]:.2f}",
+            f"{label(studied.score)} {scores[0]:.3f} → {scores[1]:.3f},  ρ {rhos[0]:.2f} → {rhos[1]:.2f}",
             fontsize=9.5,
             linespacing=1.5,
         )
@@ -118,8 +115,10 @@ def _draw(place: "Axes", pair: Pair, kind: str, treatment: Treatment) -> None:
             _line(place, getattr(cell.spectra, kind), color=colour, linewidth=0.6, alpha=0.4)
         _line(place, _mean(method, kind), color=colour, label=name)
     place.set_yscale("log")
+    place.set_ylim(bottom=_SMALLEST)
+    place.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # powers of ten would need formulas
     place.grid(True, axis="y")
 
 
-def _line(place: "Axes", values: np.ndarray, **look: object) -> None:
-    place.plot(np.arange(1, len(values) + 1), np.maximum(values, _SMALLEST), **look)
+def _line(place: "Axes", values: np.ndarray, **look: Any) -> None:
+    place.plot(np.arange(1, len(values) + 1), np.where(values >= _SMALLEST, values, np.nan), **look)

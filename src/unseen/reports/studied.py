@@ -1,6 +1,6 @@
 """The trained methods of a finished study with their spectra: what the analyses of a study work on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,14 +109,15 @@ def _trained(result: Result, folder: Path, score: str) -> Trained:
     return Trained(result.cell.seed, result.cell.config, result.content["scores"]["numbers"][score], spectra)
 
 
-# What is done to a method, and which other method of the study is the same without it.
-
-
 @dataclass(frozen=True)
 class Treatment:
-    """Something that is added to a method; `without` gives the settings without it, or None where it is not there."""
+    """Something that is added to a method; `without` gives the settings without it, or None where it is not there.
+
+    `study` is a study that ships and has methods with and without it.
+    """
 
     name: str
+    study: str
     without: Callable[[Record], Record | None]
 
 
@@ -159,8 +160,8 @@ def without_mixup(config: Record) -> Record | None:
     return {**config, "method": {"name": "plain"}} if config["method"]["name"] == "mixup" else None
 
 
-REGULARISED = Treatment("rho-regularisation", without_switch)
-MIXED = Treatment("mixup", without_mixup)
+REGULARISED = Treatment("rho-regularisation", "regularisation", without_switch)
+MIXED = Treatment("mixup", "mixup", without_mixup)
 
 
 def pairs_of(studied: Studied, treatment: Treatment) -> list[Pair]:
@@ -180,13 +181,15 @@ def _plain_miner_at_0(config: Record) -> Record:
     return config if p_switch_of(config) > 0 else _plain_miner(config)
 
 
-def needed(pairs: Sequence[Pair], treatment: Treatment) -> None:
-    """Refuse a study without any pair.
+def some_pairs_of(studied: Studied, treatment: Treatment) -> list[Pair]:
+    """What `pairs_of` finds, if it finds any.
 
-    Raises:     DataError
+    Raises:     DataError for a study without a pair
     """
+    pairs = pairs_of(studied, treatment)
     if not pairs:
         raise DataError(
             f"the study has no method both with and without {treatment.name}, all else being equal",
-            use="a study such as `regularisation` or `mixup` (unseen list studies)",
+            use=f"a study such as `{treatment.study}` (unseen list studies)",
         )
+    return pairs

@@ -120,7 +120,7 @@ def toy_figure(runs: Sequence[ToyRun]) -> "Figure":
 
 def _by_class(place: "Axes", points: np.ndarray, colours: Sequence[str], mark: str, size: float) -> None:
     for own, colour in zip(np.split(points, CLASSES), colours, strict=True):
-        place.scatter(*own.T, s=size, c=colour, marker=mark, linewidths=0.4, edgecolors="white", zorder=3)
+        place.scatter(own[:, 0], own[:, 1], s=size, c=colour, marker=mark, linewidths=0.4, edgecolors="white", zorder=3)
 
 
 def _draw_points(place: "Axes", run: ToyRun) -> None:
@@ -159,8 +159,8 @@ def _draw_circle(place: "Axes", run: ToyRun) -> None:
 def _draw_training(place: "Axes", runs: Sequence[ToyRun]) -> None:
     for variant in SHOWN:
         for position, run in enumerate(run for run in runs if run.variant == variant):
-            name = {"label": variant} if position == 0 else {}
-            place.plot(*run.curve.T, color=_SHADES[variant], linewidth=1.2, alpha=0.85, **name)
+            name = variant if position == 0 else None
+            place.plot(run.curve[:, 0], run.curve[:, 1], color=_SHADES[variant], linewidth=1.2, alpha=0.85, label=name)
     place.axhline(THRESHOLD, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
     place.set(ylim=(0, 0.68), yticks=[0, 0.25, 0.5], xticks=[0, 100, 200], xlim=(0, 200))
     place.set_ylabel("second singular value")
