@@ -12,7 +12,7 @@ from unseen.studies import Plan, prepare, shipped_plans
 FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 RECORDS = [
     (kind, name)
-    for kind in ("loss", "uncertainty", "miner", "sampler", "optimizer", "schedule", "split", "transform")
+    for kind in ("loss", "uncertainty", "miner", "method", "sampler", "optimizer", "schedule", "split", "transform")
     for name in REGISTRIES[kind].names()
 ]
 NEEDED = {

@@ -15,10 +15,30 @@ RECIPES = {
     "margin, learnt boundaries": {"loss": "margin:beta_mode=per_class", "miner": "distance", "epochs": 12},
     "proxy anchor, adamw, cosine": {"loss": "proxy_anchor", "optimizer": "adamw", "schedule": "cosine", "epochs": 12},
     "cross-batch memory": {"loss": "cross_batch_memory:loss=(margin:miner=distance),size=32", "epochs": 12},
+    "S2SD": {
+        "loss": "margin",
+        "miner": "rho_distance",
+        "method": "s2sd:targets=[10,12],delay=9",
+        "epochs": 12,
+    },
+    "DiVA": {
+        "loss": "margin:beta_mode=per_class",
+        "miner": "distance",
+        "embedding_size": 8,
+        "method": "diva:queue_size=24,decorrelation=3.0",
+        "epochs": 12,
+    },
+    "mixup": {"loss": "normalized_softmax", "method": "mixup", "epochs": 12},
     "softmax, sgd, clipped": {"loss": "normalized_softmax", "optimizer": "sgd", "clip_gradients": 1.0, "epochs": 12},
 }
 
-AUGMENTED = "augmented image files, two loader workers"
+AUGMENTED = {
+    "augmented image files, two loader workers": {"loss": "multi_similarity"},
+    "uniform prior, augmented image files, two loader workers": {
+        "loss": "multi_similarity",
+        "method": "uniform_prior:chunk=16,interval=2,lr=0.01",
+    },
+}
 
 
 def folder_is_sound(folder: Path) -> None:
@@ -30,11 +50,11 @@ def folder_is_sound(folder: Path) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("recipe", [*RECIPES, AUGMENTED])
+@pytest.mark.parametrize("recipe", [*RECIPES, *AUGMENTED])
 def test_ten_kills_at_random_moments_change_no_bit(tmp_path, recipe):
     draws = fresh_draws()
-    if recipe == AUGMENTED:
-        settings, workers = image_settings(write_images(tmp_path / "images"), loss="multi_similarity"), 2
+    if recipe in AUGMENTED:
+        settings, workers = image_settings(write_images(tmp_path / "images"), **AUGMENTED[recipe]), 2
     else:
         settings, workers = settings_for(write_features(tmp_path / "features.npz"), **RECIPES[recipe]), 0
     whole = run(settings, tmp_path / "whole")

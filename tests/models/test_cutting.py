@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from unseen.core.errors import ConfigError
-from unseen.models import build_embedder, cut_for, split_at, stages
+from unseen.models import build_embedder, cut_for, in_steps, split_at, stages
 
 FAMILIES = {
     "convnet:base=4": 32,
@@ -91,6 +91,13 @@ class Twisted(nn.Module):
 def test_a_backbone_with_a_way_around_its_stages_is_refused_not_cut_wrongly():
     with pytest.raises(ConfigError, match="does not run its stages one after the other"):
         split_at(Twisted(), "second", images(8))
+
+
+def test_steps_are_given_where_they_are_the_whole_and_not_otherwise():
+    backbone = build_embedder("convnet:base=4", input_shape=(1, 16, 16), embedding_size=None).backbone
+    example = torch.linspace(-1, 1, 256).view(1, 1, 16, 16)
+    assert [name for name, _ in in_steps(backbone, example)] == ["blocks.0", "blocks.1", "blocks.2", "flatten"]
+    assert in_steps(Twisted(), images(8)) == []
 
 
 def test_a_cut_leaves_the_modes_of_a_backbone_as_they_were():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from unseen.core.errors import ConfigError
-from unseen.models import start_head
+from unseen.models import SideBySide, start_head
 from unseen.models.heads import SHRINKAGE, principal_projection
 
 
@@ -74,3 +74,23 @@ def test_the_projection_does_not_depend_on_the_order_of_rows_up_to_signs():
     weight, _ = principal_projection(rows(), 3, whiten=True)
     again, _ = principal_projection(rows().flip(0), 3, whiten=True)
     torch.testing.assert_close(weight.abs(), again.abs(), rtol=1e-4, atol=1e-5)
+
+
+def test_heads_side_by_side_take_turns_at_the_directions():
+    features = torch.randn(40, 12, generator=torch.Generator().manual_seed(0))
+    alone, together = nn.Linear(12, 8), SideBySide(12, 8, weights=(1.0, 1.0, 1.0, 1.0))
+    for head in (alone, together):
+        start_head(head, features, "whitening")
+    for place, part in enumerate(together.parts(features)):
+        assert torch.allclose(part, alone(features)[:, place::4], atol=1e-6)
+
+
+def test_heads_side_by_side_give_rows_of_length_one_and_survive_zeros():
+    head = SideBySide(3, 4, weights=(0.5, 2.0))
+    assert head(torch.ones(2, 3)).norm(dim=1).tolist() == pytest.approx([1.0, 1.0])
+    with torch.no_grad():
+        head.linear.weight.zero_()
+        head.linear.bias.zero_()
+    features = torch.zeros(2, 3, requires_grad=True)
+    head(features).sum().backward()
+    assert features.grad.isfinite().all()

@@ -237,6 +237,16 @@ def test_every_ticket_has_a_key_of_its_own(features):
     assert later == tickets[200:]
 
 
+def test_a_batch_of_two_views_holds_the_first_of_all_items_and_then_the_second(features):
+    prepared = prepare(settings_for(features))
+    train = prepared.split.train
+    dealt = REGISTRIES["sampler"]["samples_per_class"](batch_size=10).over(prepared.catalogue.labels[train], 0)
+    for one, two in zip(Tickets(dealt, train, 0, 0, 5), Tickets(dealt, train, 0, 0, 5, views=2), strict=True):
+        assert two[:10] == one
+        assert [ticket.index for ticket in two[10:]] == [ticket.index for ticket in one]
+        assert len({ticket.key for ticket in two}) == 20
+
+
 def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_two_damaged_ones_are_refused(features, tmp_path, caplog):
     settings = settings_for(features)
     run(settings, tmp_path / "whole")

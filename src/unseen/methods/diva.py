@@ -156,8 +156,8 @@ class DiVA:
                             from a running average of the model and weigh by their distances
     c                       what a network r can predict of one head from another; r learns to raise it, the heads,
                             by reversed gradients, to lower it
-    rho                     ``decorrelation`` (>= 0); published: 1500 for CUB200-2011, 100 CARS196, 150 SOP, all for heads
-                            of 128: c falls with the square of a head's width, so narrow heads want a smaller one
+    rho                     ``decorrelation`` (>= 0); published: 1500 for CUB200-2011, 100 CARS196, 150 SOP, all with
+                            heads of 128: c falls with the square of a head's width, so narrow heads want a smaller one
     a_s                     ``shared_weight`` (>= 0); published, for all three: 0.3, 0.15, 0.2
     a_i                     ``intra_weight`` (>= 0)
     a_q                     ``self_weight`` (>= 0)

@@ -38,8 +38,12 @@ def shared_triplets(embeddings: Tensor, labels: Tensor, key: int, mode: SharedMo
     # An anchor without a negative points behind the last column; any label does for it, it is left out.
     other = pairs.labels[negative.squeeze(1).clamp(max=len(pairs) - 1)]
     is_third = pairs.negative & (pairs.labels != other.unsqueeze(1))
-    positive = draw(weights * is_third if mode == "full" else is_third, numbers[1])
-    return triplets_of(pairs, positive, negative)
+    wanted = is_third.to(weights.dtype)
+    if mode == "full":
+        weighed = weights * is_third
+        # Where all of third classes are beyond the cut-off, any of them, as the miner does with negatives.
+        wanted = torch.where(weighed.sum(1, keepdim=True) > 0, weighed, wanted)
+    return triplets_of(pairs, draw(wanted, numbers[1]), negative)
 
 
 @torch.no_grad()

@@ -44,8 +44,8 @@ def example_at_depth(parts: Parts, items: CatalogueItems) -> Tensor:
     """One input of the part that is trained."""
     network = nn.Identity() if parts.below is None else parts.below.eval()
     device = next(parts.trained.parameters()).device
-    with torch.inference_mode():
-        return network(items[Ticket(0, None)].inputs.to(device)).clone()
+    with torch.no_grad():
+        return network(items[Ticket(0, None)].inputs.to(device))
 
 
 def items_at_depth(

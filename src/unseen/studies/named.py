@@ -63,11 +63,13 @@ def load_recipe(name: str) -> NamedRecipe:
     return known[name]
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> Record:
+def _over(below: Record, above: Mapping[str, Any]) -> Record:
     """Two mappings as one, and so the mappings in them; another component takes nothing from the one it replaces."""
     merged = dict(below)
     for key, value in above.items():
         under = below.get(key)
-        is_same = isinstance(value, Mapping) and isinstance(under, Mapping) and value.get("name", under.get("name"))
-        merged[key] = _over(under, value) if is_same and is_same == under["name"] else value  # type: ignore[arg-type, index]
+        if isinstance(value, Mapping) and isinstance(under, dict) and value.get("name") in (None, under.get("name")):
+            merged[key] = _over(under, value)
+        else:
+            merged[key] = value
     return merged
