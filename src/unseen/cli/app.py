@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli import data, listing, measuring, showing, studying, training
+from unseen.cli import analysing, data, listing, measuring, showing, studying, training
 
 app = typer.Typer(
     name="unseen",
@@ -29,6 +29,10 @@ app.command("list", help="List what there is: losses, miners, samplers, backbone
     listing.list_
 )
 app.command("show", help="Show a run as it would happen, with every setting written out.")(showing.show)
+app.command("toy", help="Show on 2D toy examples what keeps an embedding from collapsing, and what does not.")(
+    analysing.toy
+)
+app.add_typer(analysing.app, name="analyse")
 app.add_typer(data.app, name="data")
 
 

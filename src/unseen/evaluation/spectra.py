@@ -109,7 +109,7 @@ def spectral_decay(values: Values, *, k: int = 1) -> float:
     left = values[k - 1 :]
     if len(left) == 0:
         return 0.0
-    shares = np.maximum(_shares(left), FLOOR)
+    shares = np.maximum(over_sum(left), FLOOR)
     return max(0.0, float(-np.log(len(left)) - np.log(shares).sum() / len(left)))
 
 
@@ -118,12 +118,13 @@ def reverse_decay(values: Values) -> float:
 
     Empty:  values that are all 0 count as fully decayed: log D
     """
-    shares = _shares(values)
+    shares = over_sum(values)
     shares = shares[shares > 0]
     return max(0.0, float(np.log(len(values)) + (shares * np.log(shares)).sum()))
 
 
-def _shares(values: Values) -> Values:
+def over_sum(values: Values) -> Values:
+    """Singular values over their sum, so that spectra of any size compare; all zeros stay zeros."""
     total = values.sum()
     return values / total if total > 0 else np.zeros_like(values)
 
@@ -154,7 +155,7 @@ def class_spectra(
     order = np.argsort(classes, kind="stable")
     with threadpool_limits(1, user_api="blas"):
         for number, members in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
-            found = _shares(_values_of(directions.take(members)))[:length]
+            found = over_sum(_values_of(directions.take(members)))[:length]
             kept[number, : len(found)] = found
     return ClassSpectra(kept, kept.mean(axis=0))
 

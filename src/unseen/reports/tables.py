@@ -3,8 +3,9 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from unseen.core.files import write_text
 from unseen.reports.content import Content
@@ -35,6 +36,19 @@ def csv_text(text: str) -> str:
     """
     text = plain(text)
     return "'" + text if text.lstrip().startswith(FORMULA_STARTS) else text
+
+
+def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table of texts and numbers; numbers in full.
+
+    >>> csv_of(["method", "rho"], [["=margin", 0.1]])
+    "method,rho\\n'=margin,0.1\\n"
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in (heads, *rows):
+        writer.writerow([csv_text(value) if isinstance(value, str) else repr(value) for value in row])
+    return buffer.getvalue()
 
 
 def markdown_text(text: str) -> str:
