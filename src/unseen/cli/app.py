@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli import data, listing, measuring, showing, studying, training
+from unseen.cli import data, listing, measuring, showing, splits, studying, training
 
 app = typer.Typer(
     name="unseen",
@@ -30,6 +30,7 @@ app.command("list", help="List what there is: losses, miners, samplers, backbone
 )
 app.command("show", help="Show a run as it would happen, with every setting written out.")(showing.show)
 app.add_typer(data.app, name="data")
+app.add_typer(splits.app, name="splits")
 
 
 def _version(asked: bool) -> None:

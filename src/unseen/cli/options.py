@@ -17,7 +17,10 @@ Data = Annotated[
     str | None,
     typer.Option(help="glyphs, folder=DIR, table=FILE.csv or features=FILE.npz", show_default=False),
 ]
-Split = Annotated[str | None, typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given, ladder=FILE:rung=3")]
+Split = Annotated[
+    str | None,
+    typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given, ladder=FILE:rung=3"),
+]
 Protocol = Annotated[str | None, typer.Option(help="A paper's settings under all others: R, K, D or O.")]
 Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm name: resnet50:weights=FILE")]
 Loss = Annotated[str | None, typer.Option(help="A loss with its settings: margin:beta=1.2; none trains nothing")]

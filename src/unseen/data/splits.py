@@ -86,7 +86,11 @@ def split_by_classes(
     parts = {**items, "queries": queries, "gallery": gallery}
     return Split(
         name=name,
-        **{part: positions.astype(np.int64) for part, positions in parts.items()},
+        train=items["train"].astype(np.int64),
+        validation=items["validation"].astype(np.int64),
+        test=items["test"].astype(np.int64),
+        queries=queries.astype(np.int64),
+        gallery=gallery.astype(np.int64),
         classes=counts,
         fingerprint=hash_of({part: [catalogue.ids[item] for item in items] for part, items in parts.items()}),
     )

@@ -149,7 +149,7 @@ def _factored(features: Features | Moments, ridge: float) -> _Factored:
             triangle = np.zeros((1, 1))
         diagonal = np.diag(triangle)
         if diagonal.min() > 1e-4 * diagonal.max():
-            return _Factored(mean, spread, triangle.T, is_firm=True)
+            return _Factored(mean, spread, np.asarray(triangle.T, np.float64), is_firm=True)
     values, vectors = np.linalg.eigh(ridged)
     # What is smaller is the rounding of the largest; its root would not be small.
     kept = values > max(0.0, values[-1]) * len(values) * np.finfo(np.float64).eps
@@ -164,7 +164,7 @@ def _overlap(one: _Factored, two: _Factored) -> Values:
     if one.is_firm and two.is_firm:
         # Eigenvalues of the square are found in half the time of singular values.
         return np.sqrt(np.maximum(np.linalg.eigvalsh(product.T @ product), 0.0))
-    return np.linalg.svd(product, compute_uv=False)
+    return np.asarray(np.linalg.svd(product, compute_uv=False), np.float64)
 
 
 def _read(features: Features) -> Features:

@@ -49,9 +49,7 @@ def build_ladder(
         raise DataError(f"{catalogue.describe()}: features must have a row for each item", got=features.shape)
     walk = walk or Walk()
     labels = catalogue.labels
-    sides = Sides(
-        np.unique(labels[np.concatenate([start.train, start.validation])]), np.unique(labels[start.test])
-    )
+    sides = Sides(np.unique(labels[np.concatenate([start.train, start.validation])]), np.unique(labels[start.test]))
     if min(map(len, sides)) < FEWEST_CLASSES:
         raise DataError(
             f"a ladder needs at least {FEWEST_CLASSES} classes on each side",
@@ -70,9 +68,7 @@ def build_ladder(
             "seed": seed,
         },
         classes=classes,
-        steps=[
-            Measured(each.name, len(each.sides.train), len(each.sides.test), **_distances(each)) for each in steps
-        ],
+        steps=[Measured(each.name, len(each.sides.train), len(each.sides.test), **_distances(each)) for each in steps],
         rungs=[_rung(catalogue, step, seed) for step in _chosen(steps, rungs)],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
     )
@@ -99,4 +95,3 @@ def _rung(catalogue: Catalogue, step: Step, seed: int) -> Rung:
 
 def _distances(step: Step) -> dict[str, float]:
     return {"class_distance": step.distances["class"], "sample_distance": step.distances["sample"]}
-

@@ -82,11 +82,15 @@ def choose_by_distance(steps: Sequence[Step], targets: Sequence[float]) -> list[
     for target in sorted(targets):
         if not values[0] * 0.999 <= target <= values[-1] * 1.001:
             raise ConfigError(
-                f"the ladder reaches distances from {values[0]:.4g} to {values[-1]:.4g}", got=target, use="a longer walk"
+                f"the ladder reaches distances from {values[0]:.4g} to {values[-1]:.4g}",
+                got=target,
+                use="a longer walk",
             )
         chosen.append(int(np.abs(values - target).argmin()))
     if len(set(chosen)) < len(chosen):
-        raise ConfigError("two target distances are nearest to one step", got=list(targets), use="targets further apart")
+        raise ConfigError(
+            "two target distances are nearest to one step", got=list(targets), use="targets further apart"
+        )
     return [found[place] for place in chosen]
 
 

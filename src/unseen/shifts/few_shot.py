@@ -157,7 +157,8 @@ def few_shot(
     names = np.asarray(classes)
     known, labels = np.unique(names, return_inverse=True)
     features = features.detach().clone()  # leaves the inference mode that embeddings are made in
-    members = {str(name): np.flatnonzero(labels == label) for label, name in enumerate(known)}
+    by_class = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
+    members = {str(name): rows for name, rows in zip(known, by_class, strict=True)}
     taking = [name for name in members if len(support[name][0]) >= shots]
     if len(taking) < 2:
         raise DataError(f"fewer than 2 test classes have images for {shots} shots and 2 queries", use="fewer shots")

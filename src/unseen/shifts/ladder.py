@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,11 @@ class Ladder:
     @property
     def hash(self) -> str:
         """The SHA-256 of the content."""
-        return _hash_of(asdict(self))
+        return _hash_of(self.to_mapping())
+
+    def to_mapping(self) -> Record:
+        """The content as plain values; large parts are not copied."""
+        return vars(self) | {key: [vars(each) for each in getattr(self, key)] for key in ("steps", "rungs")}
 
 
 def items_of(catalogue: Catalogue) -> dict[str, list[str]]:
@@ -81,7 +85,7 @@ def items_of(catalogue: Catalogue) -> dict[str, list[str]]:
 
 def write_ladder(path: Path, ladder: Ladder) -> None:
     """Write a ladder in one step, a line for each step, rung and class."""
-    content = {"format": FORMAT, "version": VERSION, "hash": ladder.hash, **asdict(ladder)}
+    content = {"format": FORMAT, "version": VERSION, "hash": ladder.hash, **ladder.to_mapping()}
     write_text(path, _in_lines(content))
 
 

@@ -35,8 +35,8 @@ def swap_classes(
 ) -> Iterator[Sides]:
     """The divisions that swaps lead to, the start first, `swaps` swaps between one and the next.
 
-    Each time the classes of both sides are ordered by `foreignness`, and the most foreign ones change sides, so that the
-    sides draw apart; with `easier` the least foreign ones do, so that the sides mix. Slots that were among the last
+    Each time the classes of both sides are ordered by `foreignness`, and the most foreign ones change sides, so that
+    the sides draw apart; with `easier` the least foreign ones do, so that the sides mix. Slots that were among the last
     `history` swaps are passed over; so a class does not go back and forth.
 
     Empty:      where every slot is in the history, the rest of the swaps is left out
@@ -51,13 +51,12 @@ def swap_classes(
         if iteration:
             orders = _orders(means, sides, easier=easier)
             for turn in range(swaps):
-                slots = [
-                    _first_free(order, turn, slots[len(slots) - length :])
-                    for order, slots in zip(orders, past, strict=True)
-                ]
-                if None in slots:
+                one, two = (
+                    _first_free(order, turn, used[max(0, len(used) - length) :])
+                    for order, used in zip(orders, past, strict=True)
+                )
+                if one is None or two is None:
                     break
-                one, two = int(slots[0] or 0), int(slots[1] or 0)
                 sides.train[one], sides.test[two] = sides.test[two], sides.train[one]
                 past[0].append(one)
                 past[1].append(two)
@@ -68,8 +67,8 @@ def remove_classes(means: Values, start: Sides, *, removals: int, iterations: in
     """The divisions that are left when the most foreign classes of both sides go, the first removal first.
 
     Empty:    ends before a side would have fewer than 8 classes
-    Differs:  the authors' code removes classes only where a swap would not raise the distance, and swaps otherwise; here
-              classes are always removed, as the paper says
+    Differs:  the authors' code removes classes only where a swap would not raise the distance, and swaps otherwise;
+              here classes are always removed, as the paper says
     """
     sides = start
     for _ in range(iterations):

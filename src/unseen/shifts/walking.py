@@ -74,9 +74,7 @@ def walk_ladder(
         return made
 
     def along(steps: int, history: int, sign: int) -> list[Step]:
-        path = swap_classes(
-            distances.means, start, swaps=swaps, iterations=steps + 1, history=history, easier=sign < 0
-        )
+        path = swap_classes(distances.means, start, swaps=swaps, iterations=steps + 1, history=history, easier=sign < 0)
         return [step(str(sign * number * swaps), sides) for number, sides in enumerate(path) if number or sign > 0]
 
     harder = along(walk.harder, walk.history, 1)
