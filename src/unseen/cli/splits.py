@@ -1,7 +1,9 @@
 """`unseen splits build` and `unseen splits show`: ladders of splits of growing distance, as files and as pictures."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,10 +112,9 @@ def show(
     else:
         _print(ladder)
     folder = file.parent if out is None else out
-    pictures = {"distances": distance_picture(ladder)}
-    if maps:
-        pictures |= _maps(ladder, data, workers, cache)
-    for name, content in pictures.items():
+    # Maps take a minute; what is drawn is written at once.
+    drawn = _maps(ladder, data, workers, cache) if maps else iter(())
+    for name, content in chain([("distances", distance_picture(ladder))], drawn):
         path = folder / f"{file.stem}-{name}.png"
         write_bytes(path, content)
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
@@ -133,7 +134,7 @@ def _chosen(rungs: int | None, distances: str | None, steps: str | None) -> int 
         raise ConfigError("splits build: --distances must be numbers", got=distances, use="20,50,90") from None
 
 
-def _maps(ladder: "Ladder", data: str | None, workers: int, cache: Path | None) -> dict[str, bytes]:
+def _maps(ladder: "Ladder", data: str | None, workers: int, cache: Path | None) -> Iterator[tuple[str, bytes]]:
     """A picture for each way to draw a map, of the ladder's own data and features."""
     import numpy as np
 
@@ -150,12 +151,11 @@ def _maps(ladder: "Ladder", data: str | None, workers: int, cache: Path | None) 
     split_of_rung(ladder, pooled.catalogue, 1)  # refuses other data than the ladder's
     points = map_points(pooled.catalogue, ladder)
     names = np.array(pooled.catalogue.class_names)[pooled.catalogue.labels[points]]
-    drawn = {}
     for name, project in PROJECTIONS.items():
         with console().status(f"drawing the map by {name}"):
             places, method = project(np.asarray(pooled.features[points], np.float32))
-            drawn[f"map-{name}"] = map_picture(ladder, shown_rungs(ladder), names, places, method)
-    return drawn
+            picture = map_picture(ladder, shown_rungs(ladder), names, places, method)
+        yield f"map-{name}", picture
 
 
 def _in_numbers(rung: "Rung") -> dict[str, Any]:
