@@ -19,6 +19,7 @@ _PACKAGES = (
     "reports",
     "robust",
     "samplers",
+    "shifts",
     "studies",
     "training",
 )
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from unseen import reports as reports
     from unseen import robust as robust
     from unseen import samplers as samplers
+    from unseen import shifts as shifts
     from unseen import studies as studies
     from unseen import training as training
     from unseen.core.errors import UnseenError as UnseenError

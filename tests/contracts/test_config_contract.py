@@ -18,6 +18,7 @@ RECORDS = [
 NEEDED = {
     "groups": {"test": ["Greek"]},
     "classes": {"test": ["a", "b"]},
+    "ladder": {"path": "ladder.json", "rung": 1},
     "cross_batch_memory": {"loss": "contrastive"},
     "robust": {"pair_loss": "margin_pair", "uncertainty": "kl"},
 }

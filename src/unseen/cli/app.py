@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli import analysing, data, listing, measuring, showing, studying, training
+from unseen.cli import analysing, data, listing, measuring, showing, splits, studying, training
 
 app = typer.Typer(
     name="unseen",
@@ -34,6 +34,7 @@ app.command("toy", help="Show on 2D toy examples what keeps an embedding from co
 )
 app.add_typer(analysing.app, name="analyse")
 app.add_typer(data.app, name="data")
+app.add_typer(splits.app, name="splits")
 
 
 def _version(asked: bool) -> None:

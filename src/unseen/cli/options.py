@@ -20,7 +20,10 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Split = Annotated[str | None, typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given")]
+Split = Annotated[
+    str | None,
+    typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given, ladder=FILE:rung=3"),
+]
 Protocol = Annotated[str | None, typer.Option(help="A paper's settings under all others: R, K, D or O.")]
 Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm name: resnet50:weights=FILE")]
 Loss = Annotated[str | None, typer.Option(help="A loss with its settings: margin:beta=1.2; none trains nothing")]

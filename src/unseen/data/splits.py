@@ -1,7 +1,8 @@
 """Class splits: which classes train, which validate, and which are the unseen ones that test."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ class Split:
     queries      test items that search; all of them unless the data set says otherwise
     gallery      test items that can be found; likewise
     fingerprint  hash of the ids on each side
+    facts        what else is known of the split, such as the distance of its sides
     ===========  =========================================================================
     """
 
@@ -33,6 +35,7 @@ class Split:
     gallery: np.ndarray
     classes: dict[str, int]
     fingerprint: str
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Images and classes on each side."""
@@ -83,7 +86,11 @@ def split_by_classes(
     parts = {**items, "queries": queries, "gallery": gallery}
     return Split(
         name=name,
-        **{part: positions.astype(np.int64) for part, positions in parts.items()},
+        train=items["train"].astype(np.int64),
+        validation=items["validation"].astype(np.int64),
+        test=items["test"].astype(np.int64),
+        queries=queries.astype(np.int64),
+        gallery=gallery.astype(np.int64),
         classes=counts,
         fingerprint=hash_of({part: [catalogue.ids[item] for item in items] for part, items in parts.items()}),
     )

@@ -4,15 +4,16 @@ r"""Frechet distance: how far two sets of features are apart, as Gaussians with 
 
 With :math:`C = F^\top F` the last trace is the sum of the singular values of :math:`F_1 F_2^\top`: no root of a matrix
 is taken, and covariances may be singular. F are the centred rows over :math:`\sqrt{n - 1}` where there are no more rows
-than dimensions, so that the matrix is as small as the sets; otherwise F comes from the eigenvectors of C.
+than dimensions, so that the matrix is as small as the sets; otherwise F comes from the Cholesky triangle of C, or from
+its eigenvectors where C is (nearly) singular.
 
 **Small samples.** Two samples of one distribution are not at distance 0: the means differ by tr C (1/n_1 + 1/n_2) on
 average, and where n is not far above the number of dimensions the covariances differ by much more (at n < d they share
-hardly any direction). Compare distances of sets of equal size only.
+hardly any direction). Compare distances of sets of equal size only, or correct them (`shifts.corrected_distance`).
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -103,18 +104,31 @@ def frechet_distance(one: Features | Moments, two: Features | Moments, *, ridge:
     Raises:  BatchError for sets of fewer than two rows or of different widths, or numbers that are not finite
     """
     check_at_least("frechet_distance", "ridge", ridge, 0)
-    mean, spread, factor = _factored(one, ridge)
-    other_mean, other_spread, other_factor = _factored(two, ridge)
-    if len(mean) != len(other_mean):
-        raise BatchError("both sets must have features of one width", got=f"{len(mean)} and {len(other_mean)}")
-    overlap = np.linalg.svd(factor @ other_factor.T, compute_uv=False).sum()
-    step = mean - other_mean
-    distance = float(step @ step + (spread + other_spread) - 2.0 * overlap)
+    first, second = _factored(one, ridge), _factored(two, ridge)
+    overlap = _overlap(first, second).sum()
+    step = first.mean - second.mean
+    distance = float(step @ step + (first.spread + second.spread) - 2.0 * overlap)
     return distance if ridge else max(0.0, distance)
 
 
-def _factored(features: Features | Moments, ridge: float) -> tuple[Values, float, Values]:
-    """Mean, trace of the covariance C, and a factor F of C + ridge with F^T F = C + ridge."""
+def overlap_roots(one: Features | Moments, two: Features | Moments) -> Values:
+    """The roots of the eigenvalues of :math:`C_1 C_2`, whose sum is the trace of the root; zeros may be left out."""
+    return _overlap(_factored(one, 0.0), _factored(two, 0.0))
+
+
+class _Factored(NamedTuple):
+    """Mean, trace of the covariance C, and a factor F of C + ridge with F^T F = C + ridge.
+
+    `is_firm`: no direction of F is so short that squares of it would be lost.
+    """
+
+    mean: Values
+    spread: float
+    factor: Values
+    is_firm: bool = False
+
+
+def _factored(features: Features | Moments, ridge: float) -> _Factored:
     if not isinstance(features, Moments):
         features = _read(features)
         _check_count(len(features))
@@ -122,13 +136,35 @@ def _factored(features: Features | Moments, ridge: float) -> tuple[Values, float
             rows = _rows(features, slice(0, len(features)))
             mean = rows.mean(axis=0)
             factor = (rows - mean) / np.sqrt(len(rows) - 1)
-            return mean, float((factor * factor).sum()), factor
+            return _Factored(mean, float((factor * factor).sum()), factor)
         features = moments(features)
     covariance = features.covariance
-    values, vectors = np.linalg.eigh(covariance + ridge * np.eye(len(covariance)))
+    mean, spread = features.mean, float(np.trace(covariance))
+    ridged = covariance + ridge * np.eye(len(covariance))
+    if features.count > len(covariance):
+        # A triangle is found in a tenth of the time of eigenvectors, where every direction has its spread.
+        try:
+            triangle = np.linalg.cholesky(ridged)
+        except np.linalg.LinAlgError:
+            triangle = np.zeros((1, 1))
+        diagonal = np.diag(triangle)
+        if diagonal.min() > 1e-4 * diagonal.max():
+            return _Factored(mean, spread, np.asarray(triangle.T, np.float64), is_firm=True)
+    values, vectors = np.linalg.eigh(ridged)
     # What is smaller is the rounding of the largest; its root would not be small.
     kept = values > max(0.0, values[-1]) * len(values) * np.finfo(np.float64).eps
-    return features.mean, float(np.trace(covariance)), (vectors[:, kept] * np.sqrt(values[kept])).T
+    return _Factored(mean, spread, (vectors[:, kept] * np.sqrt(values[kept])).T)
+
+
+def _overlap(one: _Factored, two: _Factored) -> Values:
+    """The singular values of F_1 F_2^T."""
+    if len(one.mean) != len(two.mean):
+        raise BatchError("both sets must have features of one width", got=f"{len(one.mean)} and {len(two.mean)}")
+    product = one.factor @ two.factor.T
+    if one.is_firm and two.is_firm:
+        # Eigenvalues of the square are found in half the time of singular values.
+        return np.sqrt(np.maximum(np.linalg.eigvalsh(product.T @ product), 0.0))
+    return np.asarray(np.linalg.svd(product, compute_uv=False), np.float64)
 
 
 def _read(features: Features) -> Features:

@@ -176,7 +176,7 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
         raise ConfigError(
             "a run needs data", use="--data glyphs, folder=DIR, table=FILE.csv, features=FILE.npz, cub200=DIR, ..."
         )
-    data = complete(REGISTRIES["data"], _without_home(settings["data"]))
+    data = complete(REGISTRIES["data"], without_home(settings["data"], "data"))
     catalogue = load(data)
     stated = {key: value for key, value in settings.items() if key != "data"}
     name = stated.pop("recipe", None)
@@ -195,7 +195,7 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
     if merged["choose_on"] == "test" and "split" not in stated:
         # Nothing is chosen on validation classes, so none are taken from the training classes.
         merged["split"] = {"name": merged["split"], "validation": 0}
-    split_record = complete(REGISTRIES["split"], merged["split"])
+    split_record = complete(REGISTRIES["split"], without_home(merged["split"], "split"))
     split = split_catalogue(catalogue, split_record)
     if merged["choose_on"] == "validation" and len(split.validation) == 0:
         merged["choose_by"] = "last"
@@ -295,9 +295,9 @@ def _check_components(made: Record, split: Split) -> None:
             build(REGISTRIES[kind], made[kind], known if kind == "loss" else None)
 
 
-def _without_home(data: str | Mapping[str, Any]) -> Record:
-    """The data's record with the user's home folder written as ~: no home path goes into any file of ours."""
-    record = as_record(data, "data")
+def without_home(value: str | Mapping[str, Any], kind: str) -> Record:
+    """A record with the user's home folder in its path written as ~: no home path goes into any file of ours."""
+    record = as_record(value, kind)
     home = str(Path.home())
     path = record.get("path")
     if isinstance(path, str) and home != "/" and (path == home or path.startswith(home + "/")):

@@ -288,7 +288,7 @@ def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueItems) -> R
         chosen = f"best {recipe.choose_by} on class-disjoint validation"
     return {
         "data": recipe.data | {"fingerprint": recipe.data_fingerprint},
-        "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()},
+        "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()} | split.facts,
         "model": recipe.model,
         "depth": recipe.depth,
         "cut": recipe.cut,

@@ -1,0 +1,163 @@
+"""Cost of a ladder of splits: time and memory of `build_ladder` and of its file, at the sizes of CUB, Cars and SOP.
+
+    python bench/splits.py [--sizes cub200 cars196 sop] [--dimensions 512] [--write]
+
+One process for each size, so that each has its own peak of memory; features are random, in clusters of classes within
+groups, and their making is not timed. `--write` puts the table into bench/results/splits.md
+and its numbers into bench/results/splits.csv.
+"""
+
+import argparse
+import csv
+import datetime
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from unseen.core.randomness import derive, numpy_generator
+from unseen.data import Catalogue, FeatureArray, split_catalogue
+from unseen.shifts import PUBLISHED, build_ladder, read_ladder, write_ladder
+
+GROUPS = 12
+TARGETS = {"cub200": "seconds", "cars196": "seconds", "sop": "under 300 s and 4 GB"}
+
+
+class Size(NamedTuple):
+    """Images and classes of a data set."""
+
+    images: int
+    classes: int
+
+
+SIZES = {"cub200": Size(11_788, 200), "cars196": Size(16_185, 196), "sop": Size(120_053, 22_634)}
+
+
+class Cost(NamedTuple):
+    """Wall and processor seconds of building, seconds of writing and reading, MB of the file and at the peak."""
+
+    size: str
+    dimensions: int
+    steps: int
+    wall: float
+    processor: float
+    writing: float
+    reading: float
+    file_mb: float
+    peak_mb: float
+
+
+def catalogue_of(name, dimensions):
+    """A catalogue of features: classes lie around the centres of groups, images around their classes."""
+    size = SIZES[name]
+    generator = numpy_generator(derive(0, "bench ladder", dimensions))
+    scales = np.exp(-3 * np.linspace(0, 1, dimensions)).astype(np.float32)
+    labels = np.sort(np.arange(size.images) % size.classes)
+    groups = generator.standard_normal((GROUPS, dimensions), np.float32)
+    classes = groups[np.arange(size.classes) % GROUPS] + generator.standard_normal(
+        (size.classes, dimensions), np.float32
+    )
+    features = np.empty((size.images, dimensions), np.float32)
+    for start in range(0, size.images, 4096):
+        own = labels[start : start + 4096]
+        features[start : start + 4096] = classes[own] + generator.standard_normal((len(own), dimensions), np.float32)
+    features *= scales
+    return Catalogue(
+        name=name,
+        source=FeatureArray(features),
+        labels=labels.astype(np.int64),
+        class_names=tuple(f"class {label:05d}" for label in range(size.classes)),
+        ids=tuple(f"class {label:05d}/image {number:06d}.jpg" for number, label in enumerate(labels)),
+    )
+
+
+def measure(name, dimensions):
+    """The cost of one ladder with the walk and the steps of the paper."""
+    catalogue = catalogue_of(name, dimensions)
+    start = split_catalogue(catalogue, "first:validation=0")
+    wall, processor = time.perf_counter(), time.process_time()
+    ladder = build_ladder(
+        catalogue, catalogue.source.features, start, walk=PUBLISHED[name].walk, rungs=PUBLISHED[name].steps
+    )
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ladder.json"
+        began = time.perf_counter()
+        write_ladder(path, ladder)
+        writing = time.perf_counter() - began
+        began = time.perf_counter()
+        read_ladder(path)
+        reading = time.perf_counter() - began
+        file_mb = path.stat().st_size / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Cost(name, dimensions, len(ladder.steps), wall, processor, writing, reading, file_mb, peak)
+
+
+def table(costs):
+    """The result as Markdown."""
+    lines = [
+        "# Building a ladder of splits",
+        "",
+        "The walk and the rungs of the paper (SPEC 5.2), distances at both levels at every step, episodes of 2, 5 and"
+        " 10 shots; clustered random features. Peak memory is that of the whole process, features included.",
+        "",
+        "| size | dimensions | steps | wall s | processor s | write s | read s | file MB | peak MB | target |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {each.size} | {each.dimensions} | {each.steps} | {each.wall:.1f} | {each.processor:.1f}"
+        f" | {each.writing:.1f} | {each.reading:.1f} | {each.file_mb:.1f} | {each.peak_mb:.0f} | {TARGETS[each.size]} |"
+        for each in costs
+    ]
+    return "\n".join([*lines, "", machine()]) + "\n"
+
+
+def machine():
+    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    processor = names[0].split(":", 1)[1].strip() if names else platform.machine()
+    return (
+        f"Measured {datetime.date.today().isoformat()} on {processor}, {os.cpu_count()} processors,"
+        f" NumPy {np.__version__}, Python {platform.python_version()}; load average {os.getloadavg()[0]:.1f}."
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--dimensions", nargs="+", type=int, default=[512])
+    parser.add_argument("--write", action="store_true", help="write bench/results/splits.md and .csv")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.alone:
+        print(",".join(map(str, measure(options.sizes[0], options.dimensions[0]))))
+        return
+    costs = []
+    for size in options.sizes:
+        for dimensions in options.dimensions:
+            command = [sys.executable, __file__, "--alone", "--sizes", size, "--dimensions", str(dimensions)]
+            name, width, steps, *numbers = subprocess.run(
+                command, check=True, capture_output=True, text=True
+            ).stdout.split(",")
+            costs.append(Cost(name, int(width), int(steps), *map(float, numbers)))
+            print(costs[-1])
+    text = table(costs)
+    print(text)
+    if options.write:
+        folder = Path(__file__).parent / "results"
+        folder.mkdir(exist_ok=True)
+        (folder / "splits.md").write_text(text)
+        with open(folder / "splits.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(Cost._fields)
+            writer.writerows(costs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""`unseen splits build` and `unseen splits show`: ladders of splits of growing distance, as files and as pictures."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from unseen.cli import options
+
+if TYPE_CHECKING:
+    from unseen.shifts import Ladder, Rung
+
+app = typer.Typer(help="Build and show ladders of splits, from easy to hard.", no_args_is_help=True)
+
+Data = Annotated[str, typer.Option(help="cub200=DIR, cars196=DIR, sop=DIR, folder=DIR, features=FILE.npz, ...")]
+
+
+@app.command("build", help="Walk from a split to easier and harder ones, and write the ladder as JSON.")
+def build(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The file to write; its name ends in .json.")],
+    model: options.Model = None,
+    transform: options.Transform = None,
+    start: Annotated[
+        str | None, typer.Option(help="The split where the walk begins; given or fraction by default.")
+    ] = None,
+    rungs: Annotated[int | None, typer.Option(help="Number of rungs, evenly spaced in distance; 9 by default.")] = None,
+    distances: Annotated[str | None, typer.Option(help="Or the distances that rungs are to have: 20,50,90")] = None,
+    steps: Annotated[str | None, typer.Option(help="Or the steps that become rungs: -20,0,6,R22; or published")] = None,
+    swaps: Annotated[int | None, typer.Option(help="Swaps between steps; 2 % of the smaller side by default.")] = None,
+    easier: Annotated[int | None, typer.Option(help="Steps towards easier splits.")] = None,
+    harder: Annotated[int | None, typer.Option(help="Steps of swaps towards harder splits.")] = None,
+    removals: Annotated[int | None, typer.Option(help="Steps of class removal after them.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of validation classes and episodes.")] = 0,
+    workers: options.Workers = 0,
+    cache: options.Cache = None,
+) -> None:
+    """Build a ladder of splits."""
+    from unseen.core.config import as_record
+    from unseen.core.console import console, progress_bar
+    from unseen.core.errors import ConfigError
+    from unseen.data import split_catalogue
+    from unseen.shifts import PUBLISHED, Walk, build_ladder, write_ladder
+    from unseen.studies.pooled import pooled_features
+
+    if out.suffix.lower() != ".json":
+        raise ConfigError("splits build: --out must end in .json", got=str(out))
+    given = {"--rungs": rungs, "--distances": distances, "--steps": steps}
+    stated = [name for name, value in given.items() if value is not None]
+    if len(stated) > 1:
+        raise ConfigError(f"splits build: {' and '.join(stated)} say the same thing twice", use="one of them")
+    walk, chosen = Walk(), _chosen(rungs, distances, steps)
+    if steps == "published":
+        name = as_record(data, "data")["name"]
+        if name not in PUBLISHED:
+            raise ConfigError(f"no ladder of {name} was published", use=f"--rungs, or data of {', '.join(PUBLISHED)}")
+        walk, chosen = PUBLISHED[name].walk, list(PUBLISHED[name].steps)
+    own = {"swaps": swaps, "easier": easier, "harder": harder, "removals": removals}
+    walk = replace(walk, **{key: value for key, value in own.items() if value is not None})
+    settings = {"data": data, "model": model, "transform": transform, "split": start}
+    pooled = pooled_features(
+        {key: value for key, value in settings.items() if value is not None}, cache=cache, workers=workers
+    )
+    begun = split_catalogue(pooled.catalogue, pooled.recipe.split)
+    screen = console()
+    screen.print(f"start: {begun.describe()}", markup=False)
+    total = 1 + walk.easier + walk.harder + walk.removals
+    with progress_bar("walking", total) as bar:
+        ladder = build_ladder(
+            pooled.catalogue,
+            pooled.features,
+            begun,
+            walk=walk,
+            rungs=chosen,
+            seed=seed,
+            data=pooled.recipe.data,
+            made_by=pooled.made_by,
+            tell=lambda done, words: bar.set(done, total, words),
+        )
+    write_ladder(out, ladder)
+    _print(ladder)
+    screen.print(f"wrote {out} ({ladder.hash[:16]})", markup=False, soft_wrap=True)
+    screen.print(f"next: unseen splits show {out}", markup=False, soft_wrap=True)
+    screen.print(f"then: unseen train --data {data} --split ladder={out}:rung=1", markup=False, soft_wrap=True)
+
+
+@app.command("show", help="Print a ladder, and draw its distances and maps of an easy, a middle and a hard rung.")
+def show(
+    file: Annotated[Path, typer.Argument(help="A ladder that `unseen splits build` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the pictures; that of the file by default.")] = None,
+    data: Annotated[str | None, typer.Option(help="Where the data lies now; as the ladder says by default.")] = None,
+    maps: Annotated[bool, typer.Option(help="Draw maps, which needs the data again.")] = True,
+    workers: options.Workers = 0,
+    cache: options.Cache = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show a ladder of splits."""
+    from unseen.core.console import console
+    from unseen.core.files import write_bytes
+    from unseen.reports.ladder_pictures import distance_picture
+    from unseen.shifts import read_ladder
+
+    ladder = read_ladder(file)
+    if as_json:
+        typer.echo(json.dumps({"hash": ladder.hash, "rungs": [_in_numbers(rung) for rung in ladder.rungs]}, indent=2))
+    else:
+        _print(ladder)
+    folder = file.parent if out is None else out
+    # Maps take a minute; what is drawn is written at once.
+    drawn = _maps(ladder, data, workers, cache) if maps else iter(())
+    for name, content in chain([("distances", distance_picture(ladder))], drawn):
+        path = folder / f"{file.stem}-{name}.png"
+        write_bytes(path, content)
+        console().print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _chosen(rungs: int | None, distances: str | None, steps: str | None) -> int | list[float] | list[str]:
+    from unseen.core.errors import ConfigError
+    from unseen.shifts.choosing import RUNGS
+
+    if steps is not None:
+        return [name.strip() for name in steps.split(",") if name.strip()]
+    if distances is None:
+        return RUNGS if rungs is None else rungs
+    try:
+        return [float(value) for value in distances.split(",")]
+    except ValueError:
+        raise ConfigError("splits build: --distances must be numbers", got=distances, use="20,50,90") from None
+
+
+def _maps(ladder: "Ladder", data: str | None, workers: int, cache: Path | None) -> Iterator[tuple[str, bytes]]:
+    """A picture for each way to draw a map, of the ladder's own data and features."""
+    import numpy as np
+
+    from unseen.core.console import console
+    from unseen.core.errors import ConfigError
+    from unseen.reports.ladder_pictures import PROJECTIONS, map_picture, map_points, shown_rungs
+    from unseen.shifts import split_of_rung
+    from unseen.studies.pooled import pooled_features
+
+    record = data or ladder.data["record"]
+    if record is None or ladder.features["made_by"] is None:
+        raise ConfigError("the ladder does not say where its data lies", use="--no-maps")
+    pooled = pooled_features({"data": record, **ladder.features["made_by"]}, cache=cache, workers=workers)
+    split_of_rung(ladder, pooled.catalogue, 1)  # refuses other data than the ladder's
+    points = map_points(pooled.catalogue, ladder)
+    names = np.array(pooled.catalogue.class_names)[pooled.catalogue.labels[points]]
+    for name, project in PROJECTIONS.items():
+        with console().status(f"drawing the map by {name}"):
+            places, method = project(np.asarray(pooled.features[points], np.float32))
+            picture = map_picture(ladder, shown_rungs(ladder), names, places, method)
+        yield f"map-{name}", picture
+
+
+def _in_numbers(rung: "Rung") -> dict[str, Any]:
+    counts = {side: len(getattr(rung, side)) for side in ("train", "validation", "test")}
+    return {"step": rung.step, "class_distance": rung.class_distance, "sample_distance": rung.sample_distance, **counts}
+
+
+def _print(ladder: "Ladder") -> None:
+    from unseen.core.console import table
+
+    rows = []
+    for number, rung in enumerate(ladder.rungs, start=1):
+        found = _in_numbers(rung)
+        distances = [f"{found[level]:.2f}" for level in ("class_distance", "sample_distance")]
+        counts = [f"{found[side]:,}" for side in ("train", "validation", "test")]
+        rows.append([str(number), rung.step, *distances, *counts])
+    columns = ["rung", "step", "distance of class means", "of samples", "training classes", "validation", "test"]
+    title = f"ladder of {escape(ladder.data['name'])}: {len(ladder.steps)} steps, {len(ladder.rungs)} rungs"
+    Console(highlight=False).print(table(title, columns, rows))

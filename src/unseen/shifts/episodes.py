@@ -1,0 +1,44 @@
+"""Few-shot episodes: which images of a class are its support; the others are queries."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from unseen.core.randomness import derive, numpy_generator
+
+SHOTS = (2, 5, 10)
+EPISODES = 10
+FEWEST_QUERIES = 2
+"""Images of a class that stay queries: a single one would have nothing alike to find."""
+
+
+def draw_support(sizes: Mapping[str, int], *, seed: int = 0) -> dict[str, list[list[int]]]:
+    """For each class and episode, positions of its support in the order of their shots.
+
+    The support of 2 shots is the first 2 of these positions, that of 5 shots the first 5. It follows from the seed and
+    the class's name alone: a class has the same support on every rung on which it tests.
+
+    Shape:  class -> 10 episodes of at most 10 positions, so few that 2 images stay queries
+    """
+    support = {}
+    for name, size in sizes.items():
+        count = max(0, min(max(SHOTS), size - FEWEST_QUERIES))
+        generator = numpy_generator(derive(seed, f"episodes/{name}"))
+        orders = generator.permuted(np.tile(np.arange(size), (EPISODES, 1)), axis=1)
+        support[name] = orders[:, :count].tolist()
+    return support
+
+
+def support_and_queries(
+    support: Sequence[Sequence[int]], items: np.ndarray, *, shots: int, episode: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The items of one class that are support and those that are queries.
+
+    Empty:  a class too small for so many shots has neither
+    """
+    chosen = np.asarray(support[episode][:shots], np.int64)
+    if len(chosen) < shots:
+        return items[:0], items[:0]
+    is_support = np.zeros(len(items), bool)
+    is_support[chosen] = True
+    return items[is_support], items[~is_support]

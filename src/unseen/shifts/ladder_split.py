@@ -1,0 +1,71 @@
+"""The split `ladder`: a rung of a ladder's file, for runs and studies."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from unseen.core.checks import check_count
+from unseen.core.errors import DataError
+from unseen.core.registry import split
+from unseen.data.catalogue import Catalogue
+from unseen.data.splits import Split, split_by_classes
+from unseen.shifts.ladder import Ladder, items_of, read_ladder, rung_of
+
+
+@split("ladder")
+class ByLadder:
+    """A rung of a ladder that `unseen splits build` wrote, of growing distance between training and test.
+
+    ===========  ====================================================================================
+    path         the ladder's file
+    rung         its number, from 1, the easiest
+    validation   False trains on the validation classes of the rung too
+    ===========  ====================================================================================
+
+    Raises:  DataError for a file that was changed, and for data that the ladder was not built on
+    """
+
+    def __init__(self, path: str, *, rung: int, validation: bool = True) -> None:
+        check_count("ByLadder", "rung", rung)
+        self.path = path
+        self.rung = rung
+        self.validation = validation
+
+    def __call__(self, catalogue: Catalogue) -> Split:
+        """The split of this catalogue."""
+        path = Path(self.path).expanduser()
+        return split_of_rung(read_ladder(path), catalogue, self.rung, validation=self.validation)
+
+
+def split_of_rung(ladder: Ladder, catalogue: Catalogue, number: int, *, validation: bool = True) -> Split:
+    """The split of a catalogue that a rung of its ladder states; its facts hold the distances."""
+    rung = rung_of(ladder, number)
+    _check_items(ladder, catalogue)
+    label_of = {name: label for label, name in enumerate(catalogue.class_names)}
+    train, held, test = ([label_of[name] for name in side] for side in (rung.train, rung.validation, rung.test))
+    made = split_by_classes(
+        catalogue,
+        f"rung {number} of {len(ladder.rungs)}",
+        train=train if validation else [*train, *held],
+        validation=held if validation else (),
+        test=test,
+    )
+    facts = {
+        "ladder": ladder.hash[:16],
+        "step": rung.step,
+        "class_distance": rung.class_distance,
+        "sample_distance": rung.sample_distance,
+    }
+    return replace(made, facts=facts)
+
+
+def _check_items(ladder: Ladder, catalogue: Catalogue) -> None:
+    items = items_of(catalogue)
+    differs = sorted(
+        name for name in ladder.classes.keys() | items.keys() if ladder.classes.get(name) != items.get(name)
+    )
+    if differs:
+        raise DataError(
+            f"the ladder was built on other data than {catalogue.name}: {len(differs):,} classes differ,"
+            f" the first is '{differs[0]}'",
+            use=f"the data it was built on ({ladder.data['name']}), or unseen splits build",
+        )

@@ -1,0 +1,47 @@
+"""Pooled features of a whole catalogue by a backbone that is not trained, cached as the depth `frozen` caches them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unseen.core.config import Record
+from unseen.data import Catalogue
+from unseen.data.cache import cache_folder
+from unseen.models import embed
+from unseen.studies.depths import items_at_depth, part_at_depth
+from unseen.studies.recipe import Recipe, prepare
+from unseen.studies.running import items_of, model_of
+
+
+class Pooled(NamedTuple):
+    """Features of every item of a catalogue, and the recipe that gave them."""
+
+    catalogue: Catalogue
+    features: np.ndarray
+    recipe: Recipe
+
+    @property
+    def made_by(self) -> Record:
+        """What decides the features beside the data: the settings that make them again."""
+        return {"model": self.recipe.model, "transform": self.recipe.transform, "seed": self.recipe.seed}
+
+
+def pooled_features(settings: Mapping[str, Any], *, cache: Path | None = None, workers: int = 0) -> Pooled:
+    """The features that a run with these settings (`data`, `model`, `transform`, `seed`) would train a head on."""
+    own = {"depth": "frozen", "loss": None, "embedding_size": None, "head": "random"}
+    prepared = prepare({**settings, **own})
+    recipe, catalogue = prepared.recipe, prepared.catalogue
+    everything = np.arange(len(catalogue))
+    if catalogue.source.kind == "features" and recipe.model["name"] == "identity":
+        return Pooled(catalogue, catalogue.source.features, recipe)  # type: ignore[attr-defined]
+    items = items_of(recipe, catalogue)
+    model = model_of(recipe, items)
+    parts = part_at_depth(recipe, model, items)
+    whole = replace(prepared.split, train=everything, validation=everything[:0], test=everything[:0])
+    where = cache_folder() if cache is None else cache
+    seen = items_at_depth(recipe, model, parts, items, whole, cache=where, workers=workers)
+    features = embed(parts.trained, seen, everything, workers=workers if seen is items else 0)
+    return Pooled(catalogue, features.flatten(1).numpy(), recipe)

@@ -1,0 +1,155 @@
+"""Adaptation moves the last layer alone, asks the same queries before and after, and gains where it can."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+from two_groups import gaussian_catalogue, start_of
+
+from unseen.core.errors import ConfigError, DataError
+from unseen.data import CatalogueItems
+from unseen.evaluation import evaluate
+from unseen.models import Embedder, Identity
+from unseen.shifts import Adaptation, Walk, build_ladder, few_shot, few_shot_on_rung, split_of_rung
+from unseen.shifts.episodes import draw_support, support_and_queries
+from unseen.shifts.few_shot import Estimate, adapt_head
+
+QUICK = Adaptation(iterations={2: 40, 5: 40, 10: 40}, lr=0.02, batch_size=24)
+
+
+def noisy_classes(classes=12, per_class=14, signal=6, noise=30, seed=0):
+    """Classes that differ in a few directions, under louder noise in many others, which a head can learn to drop."""
+    generator = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), per_class)
+    centres = generator.normal(size=(classes, signal))
+    kept = centres[labels] + 0.3 * generator.normal(size=(len(labels), signal))
+    features = np.concatenate([kept, 0.7 * generator.normal(size=(len(labels), noise))], axis=1)
+    return torch.from_numpy(features.astype(np.float32)), np.array([f"class {label:02d}" for label in labels])
+
+
+@pytest.fixture
+def head():
+    made = nn.Linear(36, 36, bias=False)
+    with torch.no_grad():
+        made.weight.copy_(torch.eye(36))
+    return made
+
+
+def support_for(names):
+    found, counts = np.unique(names, return_counts=True)
+    return draw_support(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("shots", [2, 5])
+def test_no_steps_reproduce_the_zero_shot_scores(head, shots):
+    features, names = noisy_classes()
+    still = Adaptation(iterations={2: 0, 5: 0, 10: 0})
+    found = few_shot(features, names, head, support_for(names), shots=shots, how=still, episodes=3)
+    for gain in found.gains.values():
+        assert gain.zero_shot == gain.few_shot
+        assert gain.share == Estimate(0, 0, 0)
+    assert list(found.gains) == ["recall@1", "map@1000"]
+
+
+def test_zero_shot_scores_are_those_of_the_queries_alone(head):
+    features, names = noisy_classes()
+    support = support_for(names)
+    queries = np.concatenate(
+        [
+            support_and_queries(support[name], np.flatnonzero(names == name), shots=5, episode=0)[1]
+            for name in np.unique(names)
+        ]
+    )
+    alone = evaluate(head(features[queries]).detach(), names[queries], scores="recall@1", bootstrap=None)
+    found = few_shot(features, names, head, support, shots=5, how=QUICK, episodes=1)
+    assert found.gains["recall@1"].zero_shot == Estimate(alone["recall@1"], None, None)
+
+
+def test_adaptation_gains_where_noise_can_be_dropped_and_leaves_the_head_as_it_was(head):
+    features, names = noisy_classes()
+    before = copy.deepcopy(head.state_dict())
+    kept = features.clone()
+    found = few_shot(features, names, head, support_for(names), shots=10, how=QUICK, episodes=4, distance=12.5)
+    gain = found.gains["map@1000"]
+    assert gain.few_shot.mean > gain.zero_shot.mean
+    assert gain.share.low > 0
+    assert (found.episodes, found.classes, found.left_out, found.distance) == (4, 12, 0, 12.5)
+    assert torch.equal(head.weight, before["weight"])
+    assert head.weight.grad is None
+    assert torch.equal(features, kept)
+
+
+def test_the_same_seed_gives_the_same_numbers(head):
+    features, names = noisy_classes()
+    settings = {"shots": 2, "how": QUICK, "episodes": 2}
+    first = few_shot(features, names, head, support_for(names), **settings)
+    assert few_shot(features, names, head, support_for(names), **settings) == first
+    assert few_shot(features, names, head, support_for(names), **settings, seed=1) != first
+
+
+def test_classes_too_small_for_the_shots_are_left_out_and_counted(head):
+    features, names = noisy_classes(per_class=12)
+    few = np.concatenate([np.arange(4), np.arange(12, len(names))])
+    found = few_shot(features[few], names[few], head, support_for(names[few]), shots=5, how=QUICK, episodes=1)
+    assert (found.classes, found.left_out) == (11, 1)
+    with pytest.raises(DataError, match="fewer than 2 test classes have images for 10 shots and 2 queries"):
+        small = np.tile([True] * 6 + [False] * 6, 12)
+        few_shot(features[small], names[small], head, support_for(names[small]), shots=10, how=QUICK)
+
+
+def test_what_cannot_be_asked_is_refused(head):
+    features, names = noisy_classes()
+    with pytest.raises(ConfigError, match="shots must be one of 2, 5, 10"):
+        few_shot(features, names, head, support_for(names), shots=3)
+    with pytest.raises(DataError, match="the ladder holds 10 episodes; got 11"):
+        few_shot(features, names, head, support_for(names), shots=2, episodes=11)
+    with pytest.raises(DataError, match="no last layer to adapt"):
+        few_shot(features, names, nn.Identity(), support_for(names), shots=2)
+    with pytest.raises(ConfigError, match="Adaptation: lr"):
+        Adaptation(lr=0)
+
+
+def test_a_model_is_adapted_on_a_rung_and_its_backbone_is_not_touched():
+    catalogue = gaussian_catalogue(per_class=8, width=5)
+    walk = Walk(swaps=2, easier=0, harder=3, removals=1)
+    ladder = build_ladder(catalogue, catalogue.source.features, start_of(catalogue), walk=walk, rungs=3)
+    split = split_of_rung(ladder, catalogue, 3)
+    backbone = nn.Sequential(Identity(input_shape=(5,)), nn.BatchNorm1d(5))
+    backbone.width, backbone.has_pretrained_weights = 5, False
+    model = Embedder(backbone, embedding_size=4)
+    with torch.no_grad():
+        model.head.weight.copy_(torch.eye(5)[:4])
+        model.head.bias.zero_()
+    before = copy.deepcopy(model.state_dict())
+    items = CatalogueItems(catalogue)
+    found = few_shot_on_rung(model, items, split, ladder, shots=2, how=QUICK, episodes=2)
+    assert found.distance == ladder.rungs[2].class_distance
+    assert found.classes == split.classes["test"]
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    features = model.backbone.eval()(torch.from_numpy(catalogue.source.features[split.test])).detach()
+    names = np.array(catalogue.class_names)[catalogue.labels[split.test]]
+    again = few_shot(
+        features, names, model.head, ladder.support, shots=2, how=QUICK, episodes=2, distance=found.distance
+    )
+    assert again == found
+
+
+def test_an_interval_is_students():
+    values = [0.5, 0.6, 0.55, 0.7]
+    found = Estimate.of(values)
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert Estimate.of([0.4]) == Estimate(0.4, None, None)
+
+
+def test_a_head_learns_on_its_support(head):
+    features, names = noisy_classes()
+    labels = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    adapted = adapt_head(head, features, labels, iterations=30, how=QUICK, seed=0)
+    # The noise is turned down against the signal.
+    share = (adapted.weight[:, 6:].square().sum() / adapted.weight[:, :6].square().sum()).item()
+    assert share < 0.8 * 30 / 6
+    assert not adapted.training

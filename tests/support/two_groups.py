@@ -1,0 +1,29 @@
+"""A catalogue of Gaussian classes in two groups, some classes of each on the wrong side of the start."""
+
+import numpy as np
+
+from unseen.data import Catalogue, FeatureArray, split_catalogue
+
+
+def gaussian_catalogue(classes=40, per_class=15, width=6, gap=6.0, mixed=0.5, seed=0):
+    """Half of the classes lie `gap` apart from the others; a share `mixed` of each half starts on the other side."""
+    generator = np.random.default_rng(seed)
+    group = np.arange(classes) >= classes // 2
+    group[: int(mixed * classes / 2)] ^= True
+    group[classes - int(mixed * classes / 2) :] ^= True
+    centres = generator.normal(size=(classes, width))
+    centres[:, 0] += gap * group
+    labels = np.repeat(np.arange(classes), per_class)
+    rows = centres[labels] + 0.5 * generator.normal(size=(len(labels), width))
+    return Catalogue(
+        name="two groups",
+        source=FeatureArray(rows.astype(np.float32)),
+        labels=labels.astype(np.int64),
+        class_names=tuple(f"class {label:02d}" for label in range(classes)),
+        ids=tuple(f"class {label:02d}/{number}" for number, label in enumerate(labels)),
+    )
+
+
+def start_of(catalogue):
+    """The first half of the classes against the second."""
+    return split_catalogue(catalogue, "first:validation=0")
