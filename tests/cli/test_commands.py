@@ -72,7 +72,7 @@ def test_show_prints_a_recipe_that_trains_to_the_same_run(place, tmp_path):
     described = json.loads(unseen("show", tmp_path / "run.yaml", "--json", cwd=place)[0])
     direct = json.loads(unseen("show", "--data", "features=features.npz", *QUICK, "--json", cwd=place)[0])
     assert described == direct
-    assert described["recipe"]["optimizer"]["lr"] == 1e-4
+    assert described["recipe"]["optimizer"]["lr"] == 3e-5
 
 
 def test_list_shows_names_descriptions_and_arguments(tmp_path):
