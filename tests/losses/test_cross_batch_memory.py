@@ -263,7 +263,7 @@ def test_a_run_that_was_stopped_has_the_weights_and_the_queue_of_one_that_was_no
         for folder in ("whole", "parts")
     )
     assert whole["objective/loss.enqueued"] == 110
-    assert whole["loss/queue"].shape == (25, 6)
+    assert whole["objective/loss.queue"].shape == (25, 6)
     assert whole.keys() == parts.keys()
     for name, tensor in whole.items():
         assert torch.equal(tensor, parts[name]), name
