@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python bench/losses.py
 	$(BIN)/python bench/robust.py
 	$(BIN)/python bench/evaluation.py --write
+	$(BIN)/python bench/evaluation.py --scaling --write
 	$(BIN)/python bench/kmeans.py --write
 	$(BIN)/python bench/samplers.py
 	$(BIN)/python bench/pipeline.py

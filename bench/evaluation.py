@@ -7,7 +7,7 @@ products of all queries and gallery items in square tiles of 2048. Clustered ran
 classes overlap (recall@1 near 40 to 70 %). Peak memory beyond the embeddings is that of a child process of its own.
 k-means is that of bench/kmeans.py, whose tables are its own, beside faiss and scikit-learn. At SOP size everything is
 measured once. The whole takes about 12 minutes on two cores.
-`--scaling` adds 1,000 to 200,000 points; `--write` puts md, csv and png into bench/results.
+`--scaling` measures 1,000 to 200,000 points instead; `--write` puts md, csv and the plot of scaling into bench/results.
 """
 
 import argparse
@@ -223,33 +223,46 @@ def main():
     if options.child:
         child(options.child, options.points)
         return
-    rows = []
-    names = ["cub"] if options.quick else options.sizes.split(",")
+    if options.scaling:
+        rows = _scaling()
+        text, name = _markdown(rows), "evaluation-scaling"
+    else:
+        names = ["cub"] if options.quick else options.sizes.split(",")
+        rows, clustered = _at_sizes(names, options)
+        text = _markdown(rows) + "\n" + kmeans.markdown(clustered, kmeans.RANK, options.threads)
+        name = "evaluation"
+    print(text)
+    if options.write:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{name}.md").write_text(text)
+        with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        if options.scaling:
+            draw(rows, RESULTS / f"{name}.png")
+
+
+def _at_sizes(names, options):
+    rows, clustered = [], []
     for name in names:
         found = measure(SIZES[name], 1 if options.quick else options.rounds, list(VARIANTS))
         for variant, (seconds, multiple) in found.items():
             memory = float("nan") if options.quick else peak(SIZES[name].points, variant)
             rows.append(_row(name, SIZES[name].points, variant, seconds, multiple, memory))
-    scaling = []
-    for points in (1_000, 3_000, 10_000, 30_000, 100_000, 200_000) if options.scaling else ():
+    for name in names:
+        clustered += kmeans.measure(KMEANS[name], kmeans.RANK, 1 if options.quick else None, options.threads)
+    return rows, clustered
+
+
+def _scaling():
+    rows = []
+    for points in (1_000, 3_000, 10_000, 30_000, 100_000, 200_000):
         # What others need beyond 30,000 points is more memory than they are worth.
         variants = list(VARIANTS) if points <= 30_000 else list(VARIANTS)[:2]
         for variant, (seconds, multiple) in measure(scaled(points), 1, variants).items():
-            scaling.append(_row("scaling", points, variant, seconds, multiple, float("nan")))
-    clustered = []
-    for name in names:
-        clustered += kmeans.measure(KMEANS[name], kmeans.RANK, 1 if options.quick else None, options.threads)
-    text = _markdown(rows + scaling) + "\n" + kmeans.markdown(clustered, kmeans.RANK, options.threads)
-    print(text)
-    if options.write:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "evaluation.md").write_text(text)
-        with (RESULTS / "evaluation.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows + scaling)
-        if scaling:
-            draw(scaling, RESULTS / "evaluation.png")
+            rows.append(_row("scaling", points, variant, seconds, multiple, float("nan")))
+    return rows
 
 
 def _row(size, points, variant, seconds, multiple, memory):

@@ -13,7 +13,7 @@ from unseen.core.errors import ConfigError, DataError
 from unseen.data import Ticket
 from unseen.evaluation import evaluate
 from unseen.models import build_embedder, caching, embed
-from unseen.studies import load_run, prepare, run
+from unseen.studies import load_run, prepare, run, running
 from unseen.studies.depths import items_at_depth, part_at_depth
 from unseen.studies.running import items_of, model_of
 
@@ -201,3 +201,24 @@ def test_no_path_of_a_weights_file_stands_in_a_cache(images, tmp_path):
     key = next((tmp_path / "cache").glob("*/key.json")).read_text()
     assert json.loads(key)["model"]["architecture"] == "resnet10t"
     assert "secret" not in key
+
+
+def test_a_run_that_continues_does_not_compute_the_start_of_its_head_again(images, tmp_path, monkeypatch):
+    settings = settings_at(images, head="whitening", epochs=2)
+    started = []
+    real = running.begin_head
+    monkeypatch.setattr(running, "begin_head", lambda *given: started.append(real(*given)))
+
+    class Stop(Exception):
+        pass
+
+    def stop(done, total, words):
+        if done == 3:
+            raise Stop
+
+    whole = run(settings, tmp_path / "whole")
+    with pytest.raises(Stop):
+        run(settings, tmp_path / "parts", save_seconds=0, tell=stop)
+    parts = run(settings, tmp_path / "parts")
+    assert len(started) == 2
+    assert without_times(parts) == without_times(whole)

@@ -29,6 +29,7 @@ from unseen.samplers import FedBatches
 from unseen.studies.depths import Parts, begin_head, example_at_depth, items_at_depth, part_at_depth
 from unseen.studies.plan import Cell
 from unseen.studies.recipe import Prepared, Recipe, prepare
+from unseen.training.checkpoints import has_checkpoint
 from unseen.training.loop import Job, State, train
 from unseen.training.optimizers import parameter_groups
 
@@ -75,7 +76,8 @@ def run(
         seen = items_at_depth(recipe, model, parts, items, split, cache=where, workers=workers)
         if seen is not items:
             workers = 0  # rows of a cache need no processes to decode them
-        begin_head(recipe, parts.trained, seen, split, workers)
+        if not has_checkpoint(folder / "checkpoints"):
+            begin_head(recipe, parts.trained, seen, split, workers)
         if job is not None:
             job = replace(job, items=seen, workers=workers, validate=_validator(recipe, seen, split, workers))
         state = State() if job is None else train(job, folder / "checkpoints", tell)

@@ -67,6 +67,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, config_hash: str) -
             remove_folder(folder / f"checkpoint-{step}")
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run left something to continue from; `load_checkpoint` then gives it or refuses."""
+    return folder.is_dir() and bool(_steps(folder))
+
+
 def load_checkpoint(folder: Path, *, config_hash: str) -> Checkpoint | None:
     """The newest checkpoint that verifies, or None when there never was one.
 
