@@ -6,7 +6,7 @@ import torch
 
 from unseen.evaluation.counting import Side, error_bound, with_margins
 from unseen.evaluation.directions import SCALE, read_directions
-from unseen.evaluation.kernels import whole_product
+from unseen.evaluation.exact_products import whole_product
 
 
 def tables():

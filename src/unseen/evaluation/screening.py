@@ -35,7 +35,8 @@ _UNSURE_SHARE = 1 / 8
 
 def count_by_screening(positives: Positives, *, memory: float, side: int = _SIDE, few: int = _FEW_THRESHOLDS) -> Counts:
     """Items above and at each positive; float32 products, and exact ones where those cannot tell."""
-    from unseen.evaluation.kernels import count_columns, count_columns_by_bins, count_rows, count_rows_by_bins
+    from unseen.evaluation.binned_kernels import count_columns_by_bins, count_rows_by_bins
+    from unseen.evaluation.kernels import count_columns, count_rows
 
     comparison = positives.comparison
     margin = error_bound(comparison.directions.width, comparison.directions.inverse_norms)
