@@ -17,7 +17,7 @@ from objectives import (
     value_of,
 )
 from safetensors.torch import save
-from small_runs import image_settings, settings_for, without_times, write_features, write_images
+from small_runs import Stop, image_settings, settings_for, stop_at, without_times, write_features, write_images
 
 from unseen.core.config import build, complete, record_of
 from unseen.core.errors import ConfigError
@@ -163,18 +163,6 @@ def test_a_method_says_its_formula_reference_and_empty_case(name):
     words = REGISTRIES["method"][name].__doc__
     for part in (".. math::", "Empty:", "Reference:", "Differs:"):
         assert part in words
-
-
-class Stop(Exception):
-    pass
-
-
-def stop_at(step):
-    def tell(done, total, words):
-        if done >= step:
-            raise Stop
-
-    return tell
 
 
 def run_settings(tmp_path, name, **others):

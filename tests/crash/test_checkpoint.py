@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 from harness import fresh_draws, killed, limited, sha256_tree
-from small_runs import settings_for, without_times, write_features
+from small_runs import Stop, settings_for, stop_at, without_times, write_features
 
 from unseen.core.errors import CheckpointError
 from unseen.core.files import sweep
@@ -72,15 +72,8 @@ def test_a_write_that_fails_is_named_and_harms_nothing_old(tmp_path):
     settings = settings_for(write_features(tmp_path / "features.npz"))
     whole = run(settings, tmp_path / "whole")
 
-    class Stop(Exception):
-        pass
-
-    def stop(done, total, words):
-        if done == 6:
-            raise Stop
-
     with pytest.raises(Stop):
-        run(settings, tmp_path / "run", save_seconds=0, tell=stop)
+        run(settings, tmp_path / "run", save_seconds=0, tell=stop_at(6))
     before = sha256_tree(tmp_path / "run" / "checkpoints")
     for bytes_left in (0, 100, 1000):
 

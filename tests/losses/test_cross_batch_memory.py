@@ -5,7 +5,7 @@ import pytest
 import torch
 from loops import distance, hinge, small_batch
 from safetensors.torch import load_file
-from small_runs import settings_for, write_features
+from small_runs import Stop, settings_for, stop_at, write_features
 from torch import nn
 
 from unseen.core import registry
@@ -241,16 +241,6 @@ def test_a_record_builds_it_and_its_losss_own_parameters_are_passed_on():
 
 @pytest.mark.parametrize("autocast", [False, True])
 def test_a_run_that_was_stopped_has_the_weights_and_the_queue_of_one_that_was_not(tmp_path, autocast):
-    class Stop(Exception):
-        pass
-
-    def stop_at(step):
-        def tell(done, total, words):
-            if done >= step:
-                raise Stop
-
-        return tell
-
     features = write_features(tmp_path / "features.npz")
     loss = "cross_batch_memory:loss=(margin:beta_mode=global,miner=distance),size=25,start_step=2"
     settings = settings_for(features, loss=loss, autocast=autocast)

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 from loops import small_batch
-from small_runs import settings_for, without_times, write_features
+from small_runs import Stop, settings_for, stop_at, without_times, write_features
 
 import unseen
 from unseen.core import registry
@@ -236,16 +236,8 @@ RUNS = {
 }
 
 
-class Stop(Exception):
-    pass
-
-
 @pytest.mark.parametrize("case", RUNS)
 def test_a_run_with_theirs_learns_follows_its_seed_and_resumes_to_the_bit(tmp_path, case):
-    def stop(done, total, words):
-        if done >= 7:
-            raise Stop
-
     loss, miner = RUNS[case]
     settings = settings_for(write_features(tmp_path / "features.npz"), loss=loss, epochs=6)
     settings |= {} if miner is None else {"miner": miner}
@@ -253,7 +245,7 @@ def test_a_run_with_theirs_learns_follows_its_seed_and_resumes_to_the_bit(tmp_pa
     settings |= {"head": "random", "choose_by": "last"}
     whole = run(settings, tmp_path / "whole")
     with pytest.raises(Stop):
-        run(settings, tmp_path / "parts", save_seconds=0, tell=stop)
+        run(settings, tmp_path / "parts", save_seconds=0, tell=stop_at(7))
     with torch.random.fork_rng():
         torch.manual_seed(9)
         parts = run(settings, tmp_path / "parts")

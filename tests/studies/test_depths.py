@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_runs import image_settings, settings_for, without_times, write_features, write_images
+from small_runs import Stop, image_settings, settings_for, stop_at, without_times, write_features, write_images
 
 from unseen import studies
 from unseen.core.errors import ConfigError, DataError
@@ -148,20 +148,12 @@ def test_augmented_views_differ_and_are_the_same_for_any_number_of_loader_worker
     assert not torch.equal(shown[2], shown[3])
 
 
-class Stop(Exception):
-    pass
-
-
 def test_a_stopped_run_at_depth_top_continues_to_the_same_bits(images, tmp_path):
     settings = settings_at(images, **TOP, views=2, head="whitening")
     whole = run(settings, tmp_path / "whole", cache=tmp_path / "cache")
 
-    def stop(done, total, words):
-        if done == 3:
-            raise Stop
-
     with pytest.raises(Stop):
-        run(settings, tmp_path / "parts", cache=tmp_path / "other", save_seconds=0, tell=stop)
+        run(settings, tmp_path / "parts", cache=tmp_path / "other", save_seconds=0, tell=stop_at(3))
     parts = run(settings, tmp_path / "parts", cache=tmp_path / "other", workers=2)
     assert without_times(parts) == without_times(whole)
     assert (tmp_path / "parts" / "model.safetensors").read_bytes() == (
@@ -209,16 +201,9 @@ def test_a_run_that_continues_does_not_compute_the_start_of_its_head_again(image
     real = running.begin_head
     monkeypatch.setattr(running, "begin_head", lambda *given: started.append(real(*given)))
 
-    class Stop(Exception):
-        pass
-
-    def stop(done, total, words):
-        if done == 3:
-            raise Stop
-
     whole = run(settings, tmp_path / "whole")
     with pytest.raises(Stop):
-        run(settings, tmp_path / "parts", save_seconds=0, tell=stop)
+        run(settings, tmp_path / "parts", save_seconds=0, tell=stop_at(3))
     parts = run(settings, tmp_path / "parts")
     assert len(started) == 2
     assert without_times(parts) == without_times(whole)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_runs import image_settings, settings_for, without_times, write_features, write_images
+from small_runs import Stop, image_settings, settings_for, stop_at, without_times, write_features, write_images
 
 from unseen.core.registry import REGISTRIES
 from unseen.samplers import Place
@@ -17,18 +17,6 @@ FED = ("ddm", "frd", "gc")
 def sampler(name):
     # Runs here take their last weights: the best epoch could be one from before anything differs.
     return f"{name}:batch_size=10,per_class=2,big_batch_size=20"
-
-
-class Stop(Exception):
-    pass
-
-
-def stop_at(step):
-    def tell(done, total, words):
-        if done >= step:
-            raise Stop
-
-    return tell
 
 
 @pytest.mark.parametrize("name", FED)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_runs import image_settings, settings_for, without_times, write_features, write_images
+from small_runs import Stop, image_settings, settings_for, stop_at, without_times, write_features, write_images
 from torch import nn
 
 from unseen.core.errors import BatchError, CheckpointError, ConfigError, NonFiniteError
@@ -35,18 +35,6 @@ def features(tmp_path):
 
 def final(folder):
     return (folder / "model.safetensors").read_bytes()
-
-
-class Stop(Exception):
-    pass
-
-
-def stop_at(step):
-    def tell(done, total, words):
-        if done >= step:
-            raise Stop
-
-    return tell
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
