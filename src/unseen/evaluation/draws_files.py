@@ -13,10 +13,11 @@ _WHAT = "the draws of an evaluation"
 
 def save_draws(path: Path, draws: Draws) -> None:
     """Write the draws in one atomic step, every replicate in full: rounded ones would make ties of differences."""
+    count = len(draws.replicates)
     replicates = np.array(list(draws.replicates.values()), dtype=np.float64)
     arrays = {
         "scores": np.array(list(draws.replicates), dtype=np.str_),
-        "replicates": replicates.reshape(len(draws.replicates), -1),
+        "replicates": replicates.reshape(count, draws.bootstrap.draws if count else 0),
         "draws": np.array(draws.bootstrap.draws),
         "confidence": np.array(draws.bootstrap.confidence),
         "seed": np.array(draws.bootstrap.seed, dtype=np.int64),
