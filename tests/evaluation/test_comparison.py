@@ -5,7 +5,7 @@ import pytest
 
 from unseen.core.errors import ConfigError
 from unseen.evaluation import evaluate
-from unseen.evaluation.comparison import compare
+from unseen.evaluation.comparison import average, compare
 from unseen.evaluation.intervals import Bootstrap
 
 LABELS = np.repeat(np.arange(30), 6)
@@ -66,3 +66,30 @@ def test_what_cannot_be_compared_is_refused():
 def test_the_table_shows_both_models_and_the_difference():
     columns = [column.header for column in compare(scored(1.6), scored(1.4)).table().columns]
     assert columns == ["score", "first", "second", "difference", "95% interval", "against"]
+
+
+def test_the_average_of_a_run_alone_is_that_run():
+    run = scored(1.5)
+    found = average([run])
+    assert dict(found) == dict(run)
+    for name, replicates in run.draws.replicates.items():
+        np.testing.assert_array_equal(found.draws.replicates[name], replicates)
+
+
+def test_averages_are_means_draw_by_draw_in_any_order():
+    runs = [scored(noise, seed) for seed, noise in enumerate((1.2, 1.5, 1.9))]
+    found, turned = average(runs), average(runs[::-1])
+    for name in runs[0]:
+        assert found[name] == turned[name] == pytest.approx(sum(run[name] for run in runs) / 3, rel=1e-12)
+        for draw in range(0, 1000, 97):
+            expected = sum(run.draws.replicates[name][draw] for run in runs) / 3
+            assert found.draws.replicates[name][draw] == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_array_equal(found.draws.replicates[name], turned.draws.replicates[name])
+
+
+def test_runs_on_different_test_sets_have_no_average():
+    fewer = evaluate(embeddings_of(1.0), np.where(LABELS == 3, 4, LABELS), scores="recall@1")
+    with pytest.raises(ConfigError, match="average: the two evaluations do not share"):
+        average([scored(1.0), fewer])
+    with pytest.raises(ConfigError, match="average: scores without draws"):
+        average([scored(1.0, bootstrap=None)])

@@ -88,6 +88,14 @@ def test_a_plan_survives_the_way_to_a_mapping_and_back():
     assert again.cells() == plan.cells()
 
 
+def test_a_baseline_is_part_of_the_plan_and_of_no_cell():
+    plan = make_plan(baseline="margin")
+    assert Plan.from_mapping(plan.to_mapping()).baseline == "margin"
+    assert plan.cells() == make_plan().cells()
+    older = {key: value for key, value in make_plan().to_mapping().items() if key != "baseline"}
+    assert Plan.from_mapping(older) == make_plan()
+
+
 def test_records_may_be_written_as_on_the_command_line():
     assert make_plan(data={"glyphs": "glyphs:size=32"}).cells() == make_plan().cells()
 
@@ -116,6 +124,8 @@ def test_a_skip_rule_leaves_out_the_cells_that_match_all_its_labels():
         ({"methods": {"a": {"seed": 3}}}, "methods: a may not hold 'seed', the grid sets it"),
         ({"methods": {"a": {"seeds": [0.5]}}}, "methods: a: seeds must be"),
         ({"base": {"data": {"name": "glyphs"}}}, "base may not hold 'data'"),
+        ({"baseline": "margn"}, "baseline names a method 'margn' that the plan lacks; did you mean 'margin'?"),
+        ({"baseline": ["margin"]}, "baseline names a method '['margin']' that the plan lacks"),
         ({"name": ""}, "name must be a text"),
         ({"skip": [{"method": "margin"}]}, "a skip rule needs a label and a 'why'"),
         ({"skip": [{"why": "no"}]}, "a skip rule needs a label and a 'why'"),

@@ -4,7 +4,10 @@ import pytest
 
 from unseen.core.config import read_yaml
 from unseen.core.processes import identity
+from unseen.reports import collect
+from unseen.reports.paired import paired_differences
 from unseen.reports.paired_spectra import paired_spectra
+from unseen.reports.ranking import rankings
 from unseen.reports.spectral_decay import spectral_decay
 from unseen.reports.studied import MIXED, REGULARISED, read_study
 from unseen.reports.switching import p_switch_sweep
@@ -41,7 +44,7 @@ def run_here(plan, folder):
             store.finish(cell.name, owner, run(cell.config, folder / "cells" / cell.name, check_files=False))
 
 
-@pytest.mark.parametrize("name", ["regularisation", "p-switch", "mixup"])
+@pytest.mark.parametrize("name", ["regularisation", "p-switch", "mixup", "methods"])
 def test_every_cell_of_a_shipped_study_can_be_prepared(name):
     plan = small_plan(name)
     assert len(plan_cells(plan)) == len(plan.methods) * len(plan.splits)
@@ -66,3 +69,37 @@ def test_a_small_run_of_a_shipped_study_is_analysed(tmp_path, name, methods, ana
     found = analyse(studied)
     assert found.rows
     assert any("Pearson" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize("name", ["methods", "methods-top"])
+def test_the_studies_of_methods_compare_with_the_margin_loss_all_else_being_equal(name):
+    plan = Plan.from_mapping(read_yaml(shipped_plans()[name]))
+    assert plan.baseline == "margin"
+    plain = plan.methods["margin"]["loss"]
+    for label in ("uniform prior", "mixup", "S2SD", "DiVA"):
+        if label in plan.methods:
+            assert plan.methods[label]["loss"] == plain, label
+    regularised = plan.methods["R-margin"]["loss"]
+    assert {key: value for key, value in regularised.items() if key != "miner"} | {
+        "miner": {"name": "distance"}
+    } == plain
+
+
+def test_a_study_of_two_equal_methods_finds_no_difference(tmp_path):
+    plan = small_plan("methods", ["margin"]).to_mapping()
+    # A miner that switches nothing draws what the plain one draws.
+    same = {"loss": {"name": "margin", "beta": 0.9, "miner": {"name": "rho_distance", "p_switch": 0.0}}}
+    run_here(Plan.from_mapping({**plan, "methods": {**plan["methods"], "same": same}}), tmp_path)
+    content = collect(tmp_path)
+    (table,) = rankings(content)
+    paired = paired_differences(content, table)
+    assert paired.scores == ("recall@1", "map@1000", "nmi", "rho")
+    assert paired.left_out == ()
+    (own,) = paired.entries
+    assert own.entry.method == "same"
+    for found in own.scores.values():
+        assert found.value == 0
+        assert found.low <= 0 <= found.high
+        assert found.verdict == ""
+    size = max(path.stat().st_size for path in tmp_path.rglob("draws.npz"))
+    assert size < 400_000

@@ -1,7 +1,8 @@
 """Two models on one test set: how much better is the second, and how sure is that?"""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from rich.table import Table
 
 from unseen.core.console import table
 from unseen.core.errors import ConfigError
+from unseen.evaluation.intervals import Draws
 from unseen.evaluation.scores import Scores
 
 
@@ -61,21 +63,9 @@ def compare(first: Scores, second: Scores) -> Comparison:
 
     Raises: ConfigError where the two cannot be compared
     """
-    one, two = first.draws, second.draws
-    if one is None or two is None:
-        raise ConfigError("compare: scores without draws cannot be compared", use="evaluate with a bootstrap")
-    if (one.test_set, one.bootstrap) != (two.test_set, two.bootstrap):
-        raise ConfigError(
-            "compare: the two evaluations do not share test set and bootstrap",
-            got=f"{first.queries} and {second.queries} queries of {first.classes} and {second.classes} classes",
-            use="the same labels, queries, gallery and bootstrap settings for both",
-        )
-    names = [name for name in first if name in one.replicates and name in two.replicates]
-    for name in names:
-        if first.definitions[name] != second.definitions[name]:
-            raise ConfigError(f"compare: '{name}' is not defined alike in the two", use="the same settings for both")
+    one, two = _drawn_alike("compare", first, second)
     found = {}
-    for name in names:
+    for name in one.replicates:
         value = second[name] - first[name]
         draws = two.replicates[name] - one.replicates[name]
         low, high = one.bootstrap.interval(value, draws, (-np.inf, np.inf))
@@ -83,3 +73,49 @@ def compare(first: Scores, second: Scores) -> Comparison:
         against = float((np.sign(draws - draws.mean() + value) * np.sign(value) <= 0).mean())
         found[name] = Difference(first[name], second[name], value, low, high, min(1.0, 2 * against))
     return Comparison(found, one.bootstrap.confidence)
+
+
+def average(runs: Sequence[Scores]) -> Scores:
+    """The scores of several runs on one test set as those of one: means of their values and, draw by draw, of draws.
+
+    All runs drew the same classes, so that the mean of their replicates is a replicate of the mean: `compare` of two
+    averages gives the mean difference, and an interval that covers the choice of classes, not of runs. The order of
+    the runs does not matter.
+
+    Empty:   a single run is its own average; scores that a run lacks are left out
+    Raises:  ConfigError where the runs cannot be compared
+    """
+    assert runs, "there must be a run to average"
+    first = runs[0]
+    drawn = [_drawn_alike("average", first, run)[1] for run in runs]
+    names = [name for name in first if all(name in each.replicates for each in drawn)]
+    # Sorted before they are added, as the last digit of a sum depends on the order.
+    replicates = {name: np.sort([each.replicates[name] for each in drawn], axis=0).mean(axis=0) for name in names}
+    return Scores(
+        numbers={name: math.fsum(run[name] for run in runs) / len(runs) for name in names},
+        definitions={name: first.definitions[name] for name in names},
+        queries=first.queries,
+        gallery=first.gallery,
+        classes=first.classes,
+        queries_without_positives=first.queries_without_positives,
+        draws=Draws(replicates, drawn[0].bootstrap, drawn[0].test_set),
+    )
+
+
+def _drawn_alike(who: str, first: Scores, second: Scores) -> tuple[Draws, Draws]:
+    """The draws of two evaluations that can be compared, of the scores that both drew."""
+    one, two = first.draws, second.draws
+    if one is None or two is None:
+        raise ConfigError(f"{who}: scores without draws cannot be compared", use="evaluate with a bootstrap")
+    if (one.test_set, one.bootstrap) != (two.test_set, two.bootstrap):
+        raise ConfigError(
+            f"{who}: the two evaluations do not share test set and bootstrap",
+            got=f"{first.queries} and {second.queries} queries of {first.classes} and {second.classes} classes",
+            use="the same labels, queries, gallery and bootstrap settings for both",
+        )
+    names = [name for name in first if name in one.replicates and name in two.replicates]
+    for name in names:
+        if first.definitions[name] != second.definitions[name]:
+            raise ConfigError(f"{who}: '{name}' is not defined alike in the two", use="the same settings for both")
+    one, two = (replace(each, replicates={name: each.replicates[name] for name in names}) for each in (one, two))
+    return one, two

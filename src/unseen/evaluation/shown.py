@@ -1,7 +1,5 @@
 """What a report shows of a run: a sample of embeddings for a map, queries with their neighbours, and failures."""
 
-import io
-import zipfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -9,14 +7,13 @@ import numpy as np
 from PIL.Image import Resampling
 
 from unseen.core.errors import DataError
-from unseen.core.files import write_bytes
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, Split
+from unseen.evaluation.array_files import read_arrays, write_arrays
 from unseen.evaluation.failures import failures
 from unseen.evaluation.neighbours import nearest_neighbours
 from unseen.evaluation.shown_failures import Numbers, ShownFailures
 
-LARGEST = 512 * 1024 * 1024  # bytes after unpacking; a file of ours holds a few MB
 MAP_POINTS = 900
 QUERIES = 12
 NEIGHBOURS = 8
@@ -24,6 +21,7 @@ FAILURES = 8  # of each kind
 THUMBNAIL = 48
 MAP_THUMBNAIL = 24
 _OF_FAILURES = "failure_"
+_WHAT = "what a report draws"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -165,13 +163,7 @@ def save_shown(path: Path, shown: Shown) -> None:
     arrays = {entry.name: getattr(shown, entry.name) for entry in fields(shown) if entry.name != "failures"}
     if shown.failures is not None:
         arrays |= {_OF_FAILURES + entry.name: getattr(shown.failures, entry.name) for entry in fields(ShownFailures)}
-    buffer = io.BytesIO()
-    kept = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
-    for name, array in kept.items():
-        if array.dtype.hasobject:
-            kept[name] = array.astype(str)
-    np.savez_compressed(buffer, allow_pickle=False, **kept)
-    write_bytes(path, buffer.getvalue())
+    write_arrays(path, {name: np.asarray(array) for name, array in arrays.items() if array is not None})
 
 
 def load_shown(path: Path) -> Shown:
@@ -181,16 +173,10 @@ def load_shown(path: Path) -> Shown:
     """
     known = {entry.name for entry in fields(Shown)} - {"failures"}
     known_failures = {_OF_FAILURES + entry.name for entry in fields(ShownFailures)}
+    stored = read_arrays(path, _WHAT)
+    arrays = {name: array for name, array in stored.items() if name in known}
+    parts = {name.removeprefix(_OF_FAILURES): array for name, array in stored.items() if name in known_failures}
     try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
-                raise DataError(f"{path} unpacks to more than {LARGEST} bytes", use="a file written by this version")
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files if name in known}
-            failed = {name: stored[name] for name in stored.files if name in known_failures}
-        parts = {name.removeprefix(_OF_FAILURES): array for name, array in failed.items()}
         return Shown(**arrays, failures=ShownFailures(**parts) if parts else None)
-    except FileNotFoundError:
-        raise DataError(f"no file {path}") from None
-    except (zipfile.BadZipFile, ValueError, EOFError, TypeError, AttributeError, KeyError, OSError) as problem:
-        raise DataError(f"{path} does not hold what a report draws: {problem}", use="evaluate the run again") from None
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise DataError(f"{path} does not hold {_WHAT}: {problem}", use="evaluate the run again") from None

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from unseen.reports.content import Row
 from unseen.reports.drawing import SHAPES, Drawing, Label, Path, line, mark, series, short, spread, ticks
+from unseen.reports.paired import PairedScore, paired_texts
 from unseen.reports.ranking import Entry, Ranking
-from unseen.reports.text import cut, full, isolated, listed, number
+from unseen.reports.text import cut, full, isolated, listed, number, signed
 
 Points = list[tuple[float, float]]
 
@@ -48,6 +49,31 @@ def strip(entry: Entry, score: str, highest: float, *, percent: bool) -> Drawing
         if math.isfinite(value):
             title = f"seed {row.seed}: {number(value, percent=percent)}"
             drawing.paths.append(Path(mark(place(value), 9, 3.2), f"seed {css}", title))
+    return drawing
+
+
+def reach(paired: Sequence[PairedScore]) -> tuple[float, float]:
+    """What an axis must show of differences: their intervals, their seeds, and 0."""
+    numbers = [number for each in paired for number in (each.low, each.high, *each.by_seed.values())]
+    everything = [0.0, *finite(numbers)]
+    return min(everything), max(everything)
+
+
+def difference_strip(paired: PairedScore, ends: tuple[float, float], *, percent: bool) -> Drawing | None:
+    """The mark of one difference on an axis that rows share: its interval as a line, 0 as a rule, seeds as dots."""
+    if not all(map(math.isfinite, (paired.value, paired.low, paired.high))):
+        return None
+    place = Scale(*ends, 6, 154) if ends[0] < ends[1] else Scale(-1, 1, 6, 154)
+    value, deviation, interval = paired_texts(paired, percent=percent)
+    css = paired.verdict or "muted"
+    drawing = Drawing(160, 22, f"{value} ± {deviation}, interval {interval}")
+    drawing.paths.append(Path(f"M{short(place(0))} 0V22", "zero"))
+    drawing.paths.append(Path(f"M{short(place(paired.low))} 8H{short(place(paired.high))}", f"reach {css}", interval))
+    for seed, difference in paired.by_seed.items():
+        if math.isfinite(difference):
+            title = f"seed {seed}: {signed(difference, percent=percent)}"
+            drawing.paths.append(Path(mark(place(difference), 17, 2.2), f"seed {css}", title))
+    drawing.paths.append(Path(mark(place(paired.value), 8, 4.4, "diamond"), f"mean {css}", f"mean: {value}"))
     return drawing
 
 

@@ -8,6 +8,7 @@ from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json
 from unseen.core.registry import score
+from unseen.evaluation.draws_files import load_draws
 from unseen.evaluation.shown import load_shown
 from unseen.reports.content import MAY_DIFFER, Content, Failed, Row
 from unseen.studies import Store
@@ -67,6 +68,7 @@ def _of_study(folder: Path) -> Content:
         may_differ=(*MAY_DIFFER, "per_class"),
         lower_is_better=lower_is_better,
         not_shares=not_shares,
+        baseline=plan.get("baseline", ""),
     )
 
 
@@ -122,4 +124,6 @@ def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Ro
         protocol=protocol,
         seconds=content["seconds"],
         shown=load_shown(folder / "shown.npz") if (folder / "shown.npz").is_file() else None,
+        # Cells of earlier versions kept no draws.
+        draws=load_draws(folder / "draws.npz") if (folder / "draws.npz").is_file() else None,
     )

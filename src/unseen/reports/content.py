@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from unseen.evaluation.intervals import Draws
 from unseen.evaluation.shown import Shown
 
 # Protocol fields in which rows of one ranking may differ: they are what is compared.
@@ -22,6 +23,7 @@ class Row:
     history        {"epoch", "step", "loss", "validation": {score: value} or absent, "seconds"} an epoch
     protocol       nested: everything that the scores depend on
     shown          embeddings and neighbours to draw, where they were kept
+    draws          the scores in each draw of classes, where they were kept: for paired differences
     =============  ====================================================================================
     """
 
@@ -38,6 +40,7 @@ class Row:
     seconds: float = 0.0
     shown: Shown | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    draws: Draws | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,7 @@ class Content:
     split_descriptions  for a split label, words that follow "On": "characters never seen in training"
     compare_with        the un-trained method that maps and neighbours show beside the best one
     may_differ          protocol fields (a component of the path) in which ranked rows may differ
+    baseline            the method that paired differences of the others are taken to; "" for none
     ==================  ===============================================================================
     """
 
@@ -73,3 +77,4 @@ class Content:
     split_descriptions: Mapping[str, str] = field(default_factory=dict)
     compare_with: str = "un-trained network"
     may_differ: Sequence[str] = MAY_DIFFER
+    baseline: str = ""

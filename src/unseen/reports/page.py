@@ -11,12 +11,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from unseen.core.files import write_text
-from unseen.reports.charts import curve, curve_chart, score_chart, strip
+from unseen.reports.charts import curve, curve_chart, difference_strip, reach, score_chart, strip
 from unseen.reports.content import Content, Row
 from unseen.reports.drawing import Drawing
 from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
 from unseen.reports.maps import Hue, Map, draw_map
+from unseen.reports.paired import Paired, paired_differences, paired_texts
 from unseen.reports.ranking import Entry, Ranking, are_percentages, cell, rankings, stamp
 from unseen.reports.text import clean, cut, duration, full, listed, number
 
@@ -123,7 +124,30 @@ def _table_view(content: Content, table: Ranking, percent: dict[str, bool]) -> d
         "lines": lines,
         "headline": _headline(content, table, percent),
         "counts": table.entries[0].rows[0].counts,
+        "paired": _paired_view(paired_differences(content, table), percent),
     }
+
+
+def _paired_view(paired: Paired | None, percent: dict[str, bool]) -> dict[str, Any] | None:
+    """The paired differences of one ranking, drawn for its main score and in numbers for all; None for none."""
+    if paired is None or not (paired.entries or paired.left_out):
+        return None
+    main = paired.scores[0]
+    ends = reach([own.scores[main] for own in paired.entries if main in own.scores])
+    lines = []
+    for own in paired.entries:
+        cells: list[dict[str, Any]] = []
+        for score in paired.scores:
+            found = own.scores.get(score)
+            if found is None:
+                cells.append({})
+                continue
+            words = found.verdict or ("not told apart" if found.low <= 0 <= found.high else "")
+            texts = paired_texts(found, percent=percent[score])
+            cells.append({"texts": texts, "verdict": found.verdict, "words": words})
+        drawn = difference_strip(own.scores[main], ends, percent=percent[main]) if main in own.scores else None
+        lines.append({"entry": own.entry, "strip": drawn, "cells": cells, "seeds": len(own.seeds)})
+    return {"of": paired, "columns": [(score, percent[score]) for score in paired.scores], "lines": lines}
 
 
 def _cell_view(table: Ranking, entry: Entry, score: str, percent: dict[str, bool]) -> dict[str, Any]:

@@ -61,6 +61,19 @@ def number(value: float, *, percent: bool) -> str:
     return f"{100 * value:.1f}" if percent else f"{value:.3g}"
 
 
+def signed(value: float, *, percent: bool) -> str:
+    """A difference of scores with its sign: two decimals of a percentage, else three significant digits.
+
+    >>> signed(0.0123, percent=True), signed(-1.5, percent=False), signed(-1e-9, percent=True)
+    ('+1.23', '−1.5', '0.00')
+    """
+    if not math.isfinite(value):
+        return "not finite"
+    text = f"{100 * value:+.2f}" if percent else f"{value:+.3g}"
+    sign = ("−" if text[0] == "-" else "+") if float(text) else ""
+    return sign + text[1:]
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them.
 

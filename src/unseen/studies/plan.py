@@ -53,6 +53,7 @@ class Plan:
     base       the settings that all cells share
     described  split label -> words that follow "On": "characters never seen in training"; for the report's headline
     skip       rules such as {method: raw, split: scripts, why: "..."}: cells that match all labels are left out
+    baseline   label of the method that the report takes the paired differences of all others to; "" for none
     =========  ================================================================================
 
     The merge is shallow: a method that states `loss` replaces the whole `loss` of `base`, not a part of it.
@@ -67,6 +68,7 @@ class Plan:
     base: Record = field(default_factory=dict)
     skip: tuple[Record, ...] = ()
     described: Mapping[str, str] = field(default_factory=dict)
+    baseline: str = ""
 
     def __post_init__(self) -> None:
         for key in ("name", "title"):
@@ -89,6 +91,11 @@ class Plan:
             if label not in self.splits:
                 close = nearest(label, list(self.splits))
                 raise ConfigError(f"plan '{self.name}': described names a split '{label}' that the plan lacks{close}")
+        if self.baseline != "" and (not isinstance(self.baseline, str) or self.baseline not in self.methods):
+            close = nearest(str(self.baseline), list(self.methods))
+            raise ConfigError(
+                f"plan '{self.name}': baseline names a method '{self.baseline}' that the plan lacks{close}"
+            )
         object.__setattr__(self, "skip", tuple(_checked_rule(self, rule) for rule in self.skip))
 
     def seeds_of(self, method: str) -> tuple[int, ...]:

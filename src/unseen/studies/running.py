@@ -22,6 +22,7 @@ from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueItems, Split, check_images, load_catalogue
 from unseen.data.cache import cache_folder
 from unseen.evaluation import evaluate
+from unseen.evaluation.draws_files import save_draws
 from unseen.evaluation.shown import save_shown, show
 from unseen.methods import Ground
 from unseen.models import Embedder, build_embedder, embed
@@ -86,6 +87,8 @@ def run(
         weights = {name: each.cpu().contiguous() for name, each in model.state_dict().items()}
         write_bytes(folder / "model.safetensors", save(weights))
         save_shown(folder / "shown.npz", show(embeddings.numpy(), catalogue, split))
+        assert scores.draws is not None, "the default bootstrap draws"
+        save_draws(folder / "draws.npz", scores.draws)
         result = {
             "scores": scores.to_dict(),
             "history": state.history,
