@@ -1,20 +1,23 @@
 """Joined data: parts keep their items, and a split trains on one part and tests on another."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_runs import settings_for, write_features, write_images
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import load_catalogue, split_catalogue
+from unseen.data.joined import _marks
 from unseen.studies import prepare, run
 from unseen.studies.recipe import without_home
 
 
 @pytest.fixture
 def record(tmp_path):
-    """Two files of features: 12 classes of 8 items, and 6 classes of 5."""
+    """Two files of features: 12 classes of 8 items, and 10 classes of 5."""
     one = write_features(tmp_path / "one.npz")
-    other = write_features(tmp_path / "other.npz", classes=6, per_class=5, seed=1)
+    other = write_features(tmp_path / "other.npz", classes=10, per_class=5, seed=1)
     return {"name": "joined", "parts": {"one": f"features={one}", "other": {"name": "features", "path": str(other)}}}
 
 
@@ -25,11 +28,11 @@ def names_on(catalogue, items):
 def test_items_come_one_part_after_the_other(record):
     catalogue = load_catalogue(record)
     parts = [load_catalogue(part) for part in record["parts"].values()]
-    assert len(catalogue) == 96 + 30
+    assert len(catalogue) == 96 + 50
     assert catalogue.class_names[:2] == ("one/0", "one/1")
     assert catalogue.class_names[12:14] == ("other/0", "other/1")
     assert np.array_equal(catalogue.source.features, np.concatenate([part.source.features for part in parts]))
-    for index in (0, 95, 96, 125):
+    for index in (0, 95, 96, 145):
         part, own = (0, index) if index < 96 else (1, index - 96)
         name = parts[part].class_names[parts[part].labels[own]]
         assert catalogue.class_names[catalogue.labels[index]] == f"{list(record['parts'])[part]}/{name}"
@@ -76,16 +79,12 @@ def test_files_are_found_below_the_folder_that_all_parts_share(tmp_path):
     assert np.array_equal(np.asarray(catalogue.source.image(11)), np.asarray(own.source.image(5)))
 
 
-def test_queries_of_one_part_leave_all_items_of_the_other(tmp_path, record):
-    from dataclasses import replace
-
-    from unseen.data.joined import _marks
-
+def test_queries_of_one_part_leave_all_items_of_the_other(record):
     parts = {label: load_catalogue(part) for label, part in record["parts"].items()}
     assert _marks(parts, "is_query") is None
     marks = np.arange(96) % 2 == 0
     parts["one"] = replace(parts["one"], is_query=marks)
-    assert np.array_equal(_marks(parts, "is_query"), np.concatenate([marks, np.ones(30, bool)]))
+    assert np.array_equal(_marks(parts, "is_query"), np.concatenate([marks, np.ones(50, bool)]))
 
 
 def test_what_cannot_lie_together_is_refused(tmp_path, record):
@@ -116,5 +115,5 @@ def test_a_run_trains_on_one_part_and_tests_on_the_other(record, tmp_path):
     settings = settings_for(tmp_path / "one.npz") | {"data": record, "split": split, "epochs": 1}
     result = run(settings, tmp_path / "run")
     assert result["protocol"]["split"]["train_on"] == "one"
-    assert result["scores"]["queries"] == 15
-    assert prepare(settings).split.classes == {"train": 6, "validation": 0, "test": 3}
+    assert result["scores"]["queries"] == 25
+    assert prepare(settings).split.classes == {"train": 6, "validation": 0, "test": 5}

@@ -1,6 +1,7 @@
 """Transfer: a matrix of pairs, what training adds to un-trained features, and pairs that are not there."""
 
 import csv
+import io
 import math
 
 import pytest
@@ -39,6 +40,8 @@ def test_where_less_is_better_the_best_baseline_is_the_least():
 def test_the_page_has_a_matrix_for_each_trained_method(tmp_path):
     content = transfer_content()
     page = build_report(content)
+    lede = page.split('<p class="lede">')[1].split("</p>")[0]
+    assert "0 of 12</strong> cases" in lede, "two methods on six pairs of different data sets"
     section = page.split('<section id="transfer">')[1].split("</section>")[0]
     assert section.count('<table class="matrix">') == 2
     assert section.count("heat above") == 2 * 3
@@ -48,7 +51,7 @@ def test_the_page_has_a_matrix_for_each_trained_method(tmp_path):
     names = {path.name for path in write_tables(content, tmp_path)}
     assert "transfer.csv" in names
     assert "generalisation.csv" not in names
-    rows = list(csv.DictReader((tmp_path / "transfer.csv").open()))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "transfer.csv").read_text())))
     assert len(rows) == 9 * 3
     one = next(r for r in rows if (r["trained on"], r["tested on"], r["method"]) == ("birds", "cars", "margin"))
     assert float(one["over un-trained"]) == pytest.approx(float(one["mean"]) - 0.6)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import yaml
 from two_groups import gaussian_catalogue, start_of
 
 from unseen.core.config import read_yaml
@@ -122,8 +123,6 @@ def test_every_cell_of_a_shipped_study_over_a_ladder_can_be_prepared(
     for settings in content["methods"].values():
         settings.pop("views", None)
     content["base"] |= {"embedding_size": 6, "model": "identity"}
-    import yaml
-
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(content))
     plan = load_plan(str(tmp_path / "plan.yaml"), f"features={place / 'f.npz'}", ladder=str(place / "ladder.json"))
     assert len(plan.splits) == rungs

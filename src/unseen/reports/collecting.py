@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import unseen
 from unseen.core.config import Record
@@ -79,9 +80,9 @@ def _of_run(folder: Path) -> Content:
     return Content(title=f"{method} on {data}", version=unseen.__version__, rows=[row], **_facts([row]))
 
 
-def _facts(rows: list[Row]) -> dict[str, list[str]]:
+def _facts(rows: list[Row]) -> dict[str, Any]:
     """What is known of the scores: of which less is better, which are no shares, which tell of what."""
-    facts: dict[str, list[str]] = {
+    facts: dict[str, Any] = {
         "lower_is_better": [],
         "not_shares": [],
         "structure_scores": [],

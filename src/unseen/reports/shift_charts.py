@@ -10,7 +10,7 @@ from unseen.reports.generalisation import Climb, Course
 from unseen.reports.structure import Relation, Trend
 from unseen.reports.text import cut, full, isolated, number
 
-_LEFT, _RIGHT, _TOP = 48.0, 640.0, 12.0
+_LEFT, _RIGHT, _TOP = 48.0, 640.0, 26.0
 
 
 def colours(climb: Climb) -> dict[int, str]:
@@ -59,7 +59,7 @@ def _lines_chart(
     for place, distance in enumerate(distances, start=1):
         drawing.paths.append(Path(f"M{short(across(distance))} {short(_TOP)}V{short(bottom)}", "rung"))
         title = f"rung {place}: {climb.steps[place - 1].split}, distance {distance:.4g}"
-        drawing.labels.append(Label(across(distance), _TOP - 2, str(place), "tick", "middle", title))
+        drawing.labels.append(Label(across(distance), _TOP - 12, str(place), "tick", "middle", title))
     drawing.labels.append(
         Label((_LEFT + _RIGHT) / 2, height - 6, "distance of training and test classes", "tick", "middle")
     )
@@ -102,7 +102,7 @@ def course_panel(climb: Climb, course: Course, css: str, score: str, *, percent:
         if other is not course:
             points = [(across(x), up(y)) for x, y in zip(distances, other.means(score), strict=True)]
             drawing.paths.append(Path(line(points), "thin muted"))
-    drawing.paths += [Path(band, f"band {css}") for band in _bands(distances, course.intervals(score), across, up)]
+    drawing.paths.extend(Path(band, f"band {css}") for band in _bands(distances, course.intervals(score), across, up))
     means = [(across(x), up(y)) for x, y in zip(distances, course.means(score), strict=True)]
     drawing.paths.append(Path(line(means), f"thick {css}"))
     for x, entry, interval in zip(distances, course.entries, course.intervals(score), strict=True):
@@ -180,7 +180,7 @@ def _frame(
         text = f"{100 * value:g}" if percent else f"{value:g}"
         drawing.paths.append(Path(f"M{short(left)} {short(up(value))}H{short(right)}", "grid"))
         drawing.labels.append(Label(left - 6, up(value) + 4, text, "tick", "end"))
-    for value in ticks(min(xs), max(xs), 3 if is_small else 8):
+    for value in ticks(min(xs), max(xs), 4 if is_small else 8):
         if across.low <= value <= across.high:
             drawing.labels.append(Label(across(value), bottom + 16, f"{value:g}", "tick", "middle"))
     return across, up, drawing

@@ -160,13 +160,15 @@ def _scatter(related: Sequence[tuple[Climb, Relation]]) -> "Figure":
                 marker=MARKS[place // len(SERIES) % len(MARKS)],
                 label=label(method),
             )
-        for trend, points, look in (
-            (each.everywhere, each.points, {"color": INK}),
-            (each.at_start, [point for point in each.points if point.is_start], {"color": GREY, "linestyle": "--"}),
+        starts = [point for point in each.points if point.is_start]
+        for trend, points, colour, style in (
+            (each.everywhere, each.points, INK, "-"),
+            (each.at_start, starts, GREY, "--"),
         ):
             if math.isfinite(trend.slope):
-                ends = np.array([f([point.structure for point in points]) for f in (min, max)])
-                axes.plot(ends, trend.intercept + trend.slope * ends, linewidth=1.1, **look)
+                places = [point.structure for point in points]
+                ends = np.array([min(places), max(places)])
+                axes.plot(ends, trend.intercept + trend.slope * ends, linewidth=1.1, color=colour, linestyle=style)
         axes.set(xlabel=label(each.structure), ylabel=label(each.retrieval))
         axes.set_title(f"{label(climb.data)}: {each.everywhere.correlation}", fontsize=7.5)
         axes.grid(True, color=FAINT)

@@ -99,6 +99,9 @@ def _lines(climb: Climb, aggregates: Sequence[Summary], *, percent: bool) -> lis
 
 
 def _standing_lines(climb: Climb) -> list[dict[str, Any]]:
+    standings = climb.standings(climb.main_score)
+    shares = [abs(share) for standing in standings.values() for share in standing.shares if math.isfinite(share)]
+    span = max(shares, default=0.0)
     return [
         {
             "method": climb.courses[place].method,
@@ -107,22 +110,12 @@ def _standing_lines(climb: Climb) -> list[dict[str, Any]]:
                 for rank, change in zip(standing.ranks, (0.0, *standing.changes), strict=True)
             ],
             "shares": [
-                {
-                    "text": f"{100 * share:+.1f}" if math.isfinite(share) else MISSING,
-                    **_heat(share, standing_span(climb)),
-                }
+                {"text": f"{100 * share:+.1f}" if math.isfinite(share) else MISSING, **_heat(share, span)}
                 for share in standing.shares
             ],
         }
-        for place, standing in climb.standings(climb.main_score).items()
+        for place, standing in standings.items()
     ]
-
-
-def standing_span(climb: Climb) -> float:
-    """The largest share above or below the mean of methods, for the strength of colours."""
-    found = climb.standings(climb.main_score).values()
-    shares = [abs(share) for standing in found for share in standing.shares if math.isfinite(share)]
-    return max(shares, default=0.0)
 
 
 def _heat(value: float, span: float) -> dict[str, Any]:
@@ -205,6 +198,7 @@ def _transfer_view(transfer: Transfer, percent: dict[str, bool]) -> dict[str, An
         for test in transfer.tested_on
     }
     span = max((abs(gain) for gain in gains.values() if math.isfinite(gain)), default=0.0)
+    crossed = [gain for (_, train, test), gain in gains.items() if train != test and math.isfinite(gain)]
 
     def shown(method: str, train: str, test: str) -> dict[str, Any]:
         entry = transfer.entry(method, train, test)
@@ -222,6 +216,8 @@ def _transfer_view(transfer: Transfer, percent: dict[str, bool]) -> dict[str, An
         "transfer": transfer,
         "score": main,
         "percent": percent[main],
+        "crossed": len(crossed),
+        "better": sum(gain < 0 if is_low_best else gain > 0 for gain in crossed),
         "matrices": [
             {
                 "method": method,

@@ -1,5 +1,7 @@
 """The readable tables at the end of a command."""
 
+import math
+
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -89,7 +91,7 @@ def _climb(climb: Climb, percent: bool, width: int) -> Table:
             total.append(f" ± {number(summary.deviation, percent=percent)}", style="dim")
         ranks = standings[place].ranks if place in standings else ()
         means = course.means(score)
-        cells = [number(means[rung], percent=percent) if means[rung] == means[rung] else "–" for rung in shown]
+        cells = [number(means[rung], percent=percent) if math.isfinite(means[rung]) else "–" for rung in shown]
         name = Text(cut(plain(course.method), 60), style="" if course.is_trained else "italic")
         drawn.add_row(name, total, f"{ranks[0]:g} → {ranks[-1]:g}" if ranks else "–", *cells)
     return drawn
