@@ -18,7 +18,7 @@ class Backbone:
 
 
 def capacity(climb: Climb, score: str) -> tuple[Backbone, ...]:
-    """The backbones of a ladder's methods; nothing where there are fewer than two.
+    """The backbones of a ladder's methods by name; nothing where there are fewer than two.
 
     Only trained methods count whose loss and method every backbone was trained with, so that lines differ by the
     backbone alone. Its un-trained line is the mean of its un-trained methods.
@@ -49,7 +49,7 @@ def capacity(climb: Climb, score: str) -> tuple[Backbone, ...]:
             _mean([own[what] for what in shared], score, len(climb.steps)),
             _mean(untrained.get(name, []), score, len(climb.steps)),
         )
-        for name, own in groups.items()
+        for name, own in sorted(groups.items())
         if shared
     )
 
