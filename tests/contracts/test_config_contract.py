@@ -19,6 +19,7 @@ NEEDED = {
     "groups": {"test": ["Greek"]},
     "classes": {"test": ["a", "b"]},
     "ladder": {"path": "ladder.json", "rung": 1},
+    "domains": {"train_on": "birds", "test_on": "cars"},
     "cross_batch_memory": {"loss": "contrastive"},
     "robust": {"pair_loss": "margin_pair", "uncertainty": "kl"},
 }

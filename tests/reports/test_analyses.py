@@ -10,7 +10,8 @@ from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.evaluation.spectra import spectral_decay as rho_of_values
-from unseen.reports.analysis import correlation, write_analysis
+from unseen.reports.analysis import write_analysis
+from unseen.reports.correlating import correlation
 from unseen.reports.paired_spectra import paired_spectra
 from unseen.reports.spectral_decay import spectral_decay
 from unseen.reports.studied import (

@@ -88,15 +88,46 @@ def mixup(folder: Folder, score: Score = "recall@1") -> None:
     _analyse(folder, score, lambda studied: paired_spectra(studied, MIXED, "mixup"))
 
 
+@app.command("generalisation", help="A score over the rungs of a ladder, its aggregate, and how ranks change.")
+def generalisation(
+    folder: Folder,
+    score: Score = "recall@1",
+    distance: Annotated[str, typer.Option(help="Distances of rungs: class (class means) or sample.")] = "class",
+) -> None:
+    """Curves and aggregated scores of Milbich et al. for a study such as `ladder-frozen`."""
+    from unseen.core.checks import check_choice
+    from unseen.reports import collect
+    from unseen.reports.generalisation import LEVELS
+    from unseen.reports.shift_figures import generalisation as analysis
+
+    check_choice("analyse generalisation", "--distance", distance, tuple(LEVELS))
+    _tell(folder, analysis(collect(folder), score, distance))
+
+
+@app.command("structure", help="Scores of structure against a retrieval score over all rungs and methods.")
+def structure(folder: Folder, score: Score = "recall@1") -> None:
+    """Figs. 6 and 7 of Milbich et al. for a study such as `ladder-frozen`."""
+    from unseen.reports import collect
+    from unseen.reports.shift_figures import structure_against_shift
+
+    _tell(folder, structure_against_shift(collect(folder), score))
+
+
 def _analyse(folder: Path, score: str, analyse: "Callable[[Studied], Analysis]") -> None:
-    """Print an analysis of a study and write it into the study's folder."""
-    from unseen.core.console import console, progress_bar, table
-    from unseen.reports.analysis import write_analysis
+    """Print an analysis of a study's spectra and write it into the study's folder."""
+    from unseen.core.console import progress_bar
     from unseen.reports.studied import read_study
 
     with progress_bar("spectra of cells", total=1) as bar:
         studied = read_study(folder, score, bar.set)
-    found = analyse(studied)
+    _tell(folder, analyse(studied))
+
+
+def _tell(folder: Path, found: "Analysis") -> None:
+    """Print an analysis and write it into the study's folder."""
+    from unseen.core.console import console, table
+    from unseen.reports.analysis import write_analysis
+
     screen = console()
     if found.shown:
         screen.print(table(found.name, found.shown, found.lines(), left=3))

@@ -22,13 +22,16 @@ def demo(
 def study(
     plan: Annotated[str, typer.Argument(help="A plan that ships (unseen list studies) or a YAML file.")],
     data: options.Data = None,
+    ladder: Annotated[
+        str | None, typer.Option(help="The file of the ladder, for a study over its rungs (unseen splits build).")
+    ] = None,
     out: Out = None,
     workers: options.Workers = 2,
     cache: options.Cache = None,
     retry_failed: Annotated[bool, typer.Option(help="Try cells that failed before once more.")] = False,
 ) -> None:
     """Run what is missing of a plan's cells, then write the report; the same command continues an interrupted study."""
-    _study(plan, data, out, workers, cache, retry_failed)
+    _study(plan, data, out, workers, cache, retry_failed, ladder)
 
 
 def _study(
@@ -38,13 +41,14 @@ def _study(
     workers: int,
     cache: Path | None = None,
     retry_failed: bool = False,
+    ladder: str | None = None,
 ) -> None:
     from unseen.core.console import console
     from unseen.data.cache import VARIABLE
     from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
 
     screen = console()
-    plan = load_plan(plan_name, data)
+    plan = load_plan(plan_name, data, ladder=ladder)
     folder = out or Path("out") / plan.name
     cells = plan_cells(plan)
     try:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import unseen
 from unseen.core.config import Record
@@ -57,7 +58,6 @@ def _of_study(folder: Path) -> Content:
         if state.state == "failed"
         for cell in [state.cell]
     ]
-    lower_is_better, not_shares = _facts(rows)
     return Content(
         title=plan.get("title", folder.name),
         version=unseen.__version__,
@@ -66,9 +66,8 @@ def _of_study(folder: Path) -> Content:
         split_descriptions=plan.get("described", {}),
         # How many images of a class a batch holds belongs to a loss: proxies want one, pairs want several.
         may_differ=(*MAY_DIFFER, "per_class"),
-        lower_is_better=lower_is_better,
-        not_shares=not_shares,
         baseline=plan.get("baseline", ""),
+        **_facts(rows),
     )
 
 
@@ -80,26 +79,31 @@ def _of_run(folder: Path) -> Content:
     data = Path(recipe["data"].get("path", recipe["data"]["name"])).stem
     labels = (data, recipe["split"]["name"], method, recipe["seed"])
     row = _row(labels, read_json(folder / "result.json"), folder)
-    lower_is_better, not_shares = _facts([row])
-    return Content(
-        title=f"{method} on {data}",
-        version=unseen.__version__,
-        rows=[row],
-        lower_is_better=lower_is_better,
-        not_shares=not_shares,
-    )
+    return Content(title=f"{method} on {data}", version=unseen.__version__, rows=[row], **_facts([row]))
 
 
-def _facts(rows: list[Row]) -> tuple[list[str], list[str]]:
-    """Scores of which less is better, and scores that are no shares."""
-    lower_is_better, not_shares = [], []
+def _facts(rows: list[Row]) -> dict[str, Any]:
+    """What is known of the scores: of which less is better, which are no shares, which tell of what."""
+    facts: dict[str, Any] = {
+        "lower_is_better": [],
+        "not_shares": [],
+        "structure_scores": [],
+        "retrieval_scores": [],
+    }
     for name in dict.fromkeys(name for row in rows for name in row.scores):
         known = name if name in score else name.rpartition("@")[0]
         # A score of another version may be unknown here; it is then shown as it is.
-        if known in score:
-            lower_is_better += [] if score[known].higher_is_better else [name]
-            not_shares += [] if score[known].bounds == (0.0, 1.0) else [name]
-    return lower_is_better, not_shares
+        if known not in score:
+            continue
+        about = {
+            "lower_is_better": not score[known].higher_is_better,
+            "not_shares": score[known].bounds != (0.0, 1.0),
+            "structure_scores": score[known].basis in ("structure", "spectrum") or known == "uniformity",
+            "retrieval_scores": score[known].basis == "ranks",
+        }
+        for fact, is_so in about.items():
+            facts[fact] += [name] if is_so else []
+    return facts
 
 
 def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Row:

@@ -59,6 +59,8 @@ class Content:
     main_score          the score that ranks; where no row has it, the first score of the first row
     lower_is_better     scores of which less is better
     not_shares          scores that are no share of anything, so not to be read in per cent
+    structure_scores    scores of how an embedding is built (densities, spectra), not of what it finds
+    retrieval_scores    scores of what it finds
     split_descriptions  for a split label, words that follow "On": "characters never seen in training"
     compare_with        the un-trained method that maps and neighbours show beside the best one
     may_differ          protocol fields (a component of the path) in which ranked rows may differ
@@ -74,6 +76,8 @@ class Content:
     main_score: str = "recall@1"
     lower_is_better: Sequence[str] = ()
     not_shares: Sequence[str] = ()
+    structure_scores: Sequence[str] = ()
+    retrieval_scores: Sequence[str] = ()
     split_descriptions: Mapping[str, str] = field(default_factory=dict)
     compare_with: str = "un-trained network"
     may_differ: Sequence[str] = MAY_DIFFER

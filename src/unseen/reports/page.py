@@ -19,7 +19,9 @@ from unseen.reports.gallery import gallery
 from unseen.reports.maps import Hue, Map, draw_map
 from unseen.reports.paired import Paired, paired_differences, paired_texts
 from unseen.reports.ranking import Entry, Ranking, are_percentages, cell, rankings, stamp
+from unseen.reports.shift_views import climb_views, transfer_views
 from unseen.reports.text import clean, cut, duration, full, listed, number
+from unseen.reports.transfer import pair_of
 
 MOST_COLUMNS = 5  # scores beside each other in the ranking; the others follow in a table of their own
 BESIDE = ("map@r", "map@1000", "nmi", "f1")  # what tells most beside recall@1
@@ -31,11 +33,17 @@ def build_report(content: Content) -> str:
     tables = rankings(content)
     percent = are_percentages(content)
     drawn = hardest(tables)
+    climbed = climb_views(content)
+    on_ladders = {(view["climb"].data, step.split) for view in climbed for step in view["climb"].steps}
+    # Rungs and pairs have charts of their own; where there are many of them, curves of all would bury the rest.
+    own = [table for table in tables if (table.data, table.split) not in on_ladders and pair_of(table) is None]
     return _template().render(
         content=content,
-        tables=[_table_view(content, table, percent) for table in tables],
-        charts=_score_charts(tables, percent),
-        curves=_curve_views(tables, percent),
+        tables=[_table_view(content, table, percent, is_folded=table not in own) for table in tables],
+        climbs=climbed,
+        transfers=transfer_views(content),
+        charts=_score_charts(own, percent),
+        curves=_curve_views([table for table in tables if table in own or table in drawn], percent),
         maps=[view for table in drawn if (view := _map_view(content, table))],
         galleries=[view for table in drawn if (view := _gallery_view(content, table))],
         failures=[view for table in drawn if (view := _failure_view(content, table))],
@@ -98,7 +106,7 @@ class Line:
     seconds: str
 
 
-def _table_view(content: Content, table: Ranking, percent: dict[str, bool]) -> dict[str, Any]:
+def _table_view(content: Content, table: Ranking, percent: dict[str, bool], *, is_folded: bool) -> dict[str, Any]:
     shown = columns(table.scores)
     rest = tuple(score for score in table.scores if score not in shown)
     main = table.main_score
@@ -119,6 +127,7 @@ def _table_view(content: Content, table: Ranking, percent: dict[str, bool]) -> d
         ]
     return {
         "ranking": table,
+        "is_folded": is_folded,
         "columns": [(score, percent[score]) for score in shown],
         "others": [(score, percent[score]) for score in rest],
         "lines": lines,

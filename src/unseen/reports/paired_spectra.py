@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.reports.analysis import Analysis, correlation
+from unseen.reports.analysis import Analysis
+from unseen.reports.correlating import correlation
 from unseen.reports.plotting import BLUE, RED, label, panels
 from unseen.reports.studied import Method, Pair, Studied, Trained, Treatment, some_pairs_of
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.reports.analysis import Analysis, Correlation, correlation, mean_and_deviation
+from unseen.reports.analysis import Analysis, mean_and_deviation
+from unseen.reports.correlating import Correlation, correlation
 from unseen.reports.drawing import spread
 from unseen.reports.plotting import BLUE, FAINT, GREY, INK, ORANGE, label, panels
 from unseen.reports.studied import REGULARISED, Method, Pair, Studied, p_switch_of, pairs_of

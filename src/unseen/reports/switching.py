@@ -8,7 +8,8 @@ import numpy as np
 
 from unseen.core.config import hash_of
 from unseen.core.errors import DataError
-from unseen.reports.analysis import Analysis, correlation, mean_and_deviation
+from unseen.reports.analysis import Analysis, mean_and_deviation
+from unseen.reports.correlating import correlation
 from unseen.reports.plotting import MARKS, SERIES, label, panels
 from unseen.reports.studied import REGULARISED, Method, Studied, p_switch_of, pairs_of, without_switch
 

@@ -9,9 +9,14 @@ from typing import Any
 
 from unseen.core.files import write_text
 from unseen.reports.content import Content
+from unseen.reports.generalisation import AGGREGATED_COLUMNS, RUNG_COLUMNS, aggregated_rows, climbs, rung_rows
 from unseen.reports.paired import Paired, paired_differences, paired_texts
 from unseen.reports.ranking import Entry, Ranking, are_percentages, cell, rankings, score_names
+from unseen.reports.structure import COLUMNS as STRUCTURE_COLUMNS
+from unseen.reports.structure import relation_row, relations
 from unseen.reports.text import plain
+from unseen.reports.transfer import COLUMNS as TRANSFER_COLUMNS
+from unseen.reports.transfer import transfer_rows
 
 _PARTS = ("mean", "standard deviation", "interval low", "interval high", "seeds")
 _PAIRED_PARTS = ("difference", "difference low", "difference high", "difference standard deviation", "difference seeds")
@@ -220,8 +225,26 @@ def _latex_line(cells: Sequence[str]) -> str:
 
 
 def write_tables(content: Content, folder: Path) -> tuple[Path, ...]:
-    """Write ranking.csv, ranking.md and ranking.tex into a folder; gives their paths."""
+    """Write ranking.csv, ranking.md and ranking.tex into a folder; gives their paths.
+
+    A study over a ladder has generalisation.csv (every rung), aggregated.csv and structure.csv besides, one over pairs
+    of data sets transfer.csv.
+    """
     made = {"ranking.csv": to_csv(content), "ranking.md": to_markdown(content), "ranking.tex": to_latex(content)}
+    found = climbs(content)
+    related = [relation_row(climb, each) for climb in found for each in relations(content, climb)]
+    for name, heads, rows in (
+        ("generalisation.csv", RUNG_COLUMNS, [row for climb in found for row in rung_rows(climb, climb.scores)]),
+        (
+            "aggregated.csv",
+            AGGREGATED_COLUMNS,
+            [row for climb in found for row in aggregated_rows(climb, climb.scores)],
+        ),
+        ("structure.csv", STRUCTURE_COLUMNS, related),
+        ("transfer.csv", TRANSFER_COLUMNS, transfer_rows(content)),
+    ):
+        if rows:
+            made[name] = csv_of(heads, rows)
     for name, text in made.items():
         write_text(folder / name, text)
     return tuple(folder / name for name in made)

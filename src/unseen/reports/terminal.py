@@ -1,30 +1,41 @@
 """The readable tables at the end of a command."""
 
+import math
+
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from unseen.reports.content import Content
+from unseen.reports.generalisation import Climb, climbs
 from unseen.reports.page import columns
 from unseen.reports.paired import Paired, paired_differences, paired_texts
 from unseen.reports.ranking import Ranking, are_percentages, cell, rankings
-from unseen.reports.text import cut, plain
+from unseen.reports.text import cut, number, plain
 
 _FRAME = 18  # letters for rank, seeds and the lines between
 _COLUMN = 15  # letters for one score with its deviation
 _PAIRED_COLUMN = 26  # letters for one difference, with its interval below
+_AGGREGATED = 36  # letters for the aggregate, the ranks on the first and last rung, and the lines between
+_RUNG = 10  # letters for a score on a rung
 
 
 def terminal_table(content: Content, width: int = 80) -> list[RenderableType]:
     """One table for each data set and split, a line where rows were not ranked, a line for each failed cell.
 
     With a baseline the paired differences to it follow each table, with a line for each that is left out.
+    The rungs of a ladder have one table together: the aggregated score, then as many rungs as fit.
 
     Names of methods stay whole: where the terminal is narrow, scores are left out from the right.
     """
     percent = are_percentages(content)
     parts: list[RenderableType] = []
+    found = climbs(content)
+    parts.extend(_climb(climb, percent[climb.main_score], width) for climb in found)
+    on_ladders = {(climb.data, step.split) for climb in found for step in climb.steps}
     for table in rankings(content):
+        if (table.data, table.split) in on_ladders and not table.differences:
+            continue
         parts.append(_table(table, percent, width))
         if table.differences:
             fields = ", ".join(" › ".join(difference.path) for difference in table.differences)
@@ -91,3 +102,36 @@ def _paired_table(paired: Paired, percent: dict[str, bool], width: int) -> Table
             cells.append(text.append(f" ± {deviation}\n{interval}", style="dim"))
         drawn.add_row(Text(cut(plain(own.entry.method), 60)), *cells, str(len(own.seeds)))
     return drawn
+
+
+def _climb(climb: Climb, percent: bool, width: int) -> Table:
+    score = climb.main_score
+    title = f"{cut(plain(climb.data), 60)} / ladder {cut(plain(climb.ladder), 16)}: {cut(plain(score), 20)}"
+    drawn = Table(
+        title=Text(title + (" %" if percent else ""), style="bold"), title_justify="left", header_style="bold"
+    )
+    longest = min(max(len(cut(plain(course.method), 60)) for course in climb.courses), width // 2)
+    drawn.add_column("method", min_width=longest)
+    drawn.add_column("aggregated", justify="right", no_wrap=True)
+    drawn.add_column("rank", justify="right", no_wrap=True)
+    shown = _evenly(len(climb.steps), (width - longest - _AGGREGATED) // _RUNG)
+    for place in shown:
+        drawn.add_column(Text(f"{place + 1}: {climb.steps[place].class_distance:.3g}"), justify="right", no_wrap=True)
+    standings = climb.standings(score)
+    for place, course in enumerate(climb.courses):
+        summary = course.aggregated(score, climb.distances())
+        total = Text(number(summary.mean, percent=percent) if summary.values else "–")
+        if summary.deviation is not None:
+            total.append(f" ± {number(summary.deviation, percent=percent)}", style="dim")
+        ranks = standings[place].ranks if place in standings else ()
+        means = course.means(score)
+        cells = [number(means[rung], percent=percent) if math.isfinite(means[rung]) else "–" for rung in shown]
+        name = Text(cut(plain(course.method), 60), style="" if course.is_trained else "italic")
+        drawn.add_row(name, total, f"{ranks[0]:g} → {ranks[-1]:g}" if ranks else "–", *cells)
+    return drawn
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    """At most so many places of `count`, the first and the last among them, at least these two."""
+    most = max(2, min(count, most))
+    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})

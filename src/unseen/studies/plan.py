@@ -46,7 +46,8 @@ class Plan:
 
     =========  ================================================================================
     data       label -> data record, which becomes the setting `data` of a cell
-    splits     label -> split record, which becomes the setting `split`
+    splits     label -> split record, which becomes the setting `split`; one that stands for several, such as all
+               rungs of a ladder, is written out by `load_plan`
     methods    label -> settings that stand over those of `base`; `seeds` among them holds the method's own seeds
                (`seeds: [0]` for a method that has no randomness)
     seeds      the seeds of every method that has none of its own

@@ -7,6 +7,7 @@ from unseen.core.config import Record, canonical_json, parse_record, read_yaml
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
 from unseen.data import Catalogue, check_images, load_catalogue
+from unseen.studies.expanding import expanded
 from unseen.studies.plan import Cell, Plan
 from unseen.studies.recipe import prepare
 
@@ -17,8 +18,11 @@ def shipped_plans() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def load_plan(name: str, data: str | None = None) -> Plan:
-    """A plan by its name or from a YAML file; `data` puts other data in the place of the plan's own."""
+def load_plan(name: str, data: str | None = None, *, ladder: str | None = None) -> Plan:
+    """A plan by its name or from a YAML file, with a split for each rung and each pair that it asks for.
+
+    `data` puts other data in the place of the plan's own, `ladder` another file in the place of its ladder.
+    """
     shipped = shipped_plans()
     if name in shipped:
         content = read_yaml(shipped[name])
@@ -33,7 +37,7 @@ def load_plan(name: str, data: str | None = None) -> Plan:
     if data is not None:
         record = parse_record(data)
         content["data"] = {record["name"]: record}
-    return Plan.from_mapping(content)
+    return Plan.from_mapping(expanded(content, ladder))
 
 
 def plan_cells(plan: Plan) -> list[Cell]:

@@ -309,8 +309,10 @@ def _check_components(made: Record, split: Split) -> None:
 
 
 def without_home(value: str | Mapping[str, Any], kind: str) -> Record:
-    """A record with the user's home folder in its path written as ~: no home path goes into any file of ours."""
+    """A record with the user's home folder in its paths written as ~: no home path goes into any file of ours."""
     record = as_record(value, kind)
+    if isinstance(record.get("parts"), Mapping):
+        record["parts"] = {label: without_home(part, kind) for label, part in record["parts"].items()}
     home = str(Path.home())
     path = record.get("path")
     if isinstance(path, str) and home != "/" and (path == home or path.startswith(home + "/")):

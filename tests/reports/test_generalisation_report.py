@@ -1,0 +1,267 @@
+"""Curves over a ladder: against slow loops, and what becomes of cells that are not there."""
+
+import csv
+import io
+import math
+from dataclasses import replace
+
+import pytest
+from laddered_content import DISTANCES, METHODS, is_missing, ladder_content, rung_row, slow_area, without
+from rich.console import Console
+from synthetic_content import make_content
+
+from unseen.reports import Content, build_report, terminal_table, write_tables
+from unseen.reports.capacity import capacity
+from unseen.reports.generalisation import climbs
+from unseen.reports.ranking import rankings
+
+UNTRAINED = "un-trained features"
+
+
+@pytest.fixture(scope="module")
+def content():
+    return ladder_content()
+
+
+@pytest.fixture(scope="module")
+def climb(content):
+    (found,) = climbs(content)
+    return found
+
+
+def course_of(climb, method):
+    return next(course for course in climb.courses if course.method == method)
+
+
+def texts(content, width=200):
+    console = Console(width=width, file=io.StringIO(), record=True)
+    for part in terminal_table(content, width):
+        console.print(part)
+    return console.export_text()
+
+
+def test_means_spread_and_aggregates_are_those_of_a_slow_loop(content, climb):
+    for method in (*METHODS, UNTRAINED):
+        course = course_of(climb, method)
+        by_seed = {}
+        for rung, name in enumerate(step.split for step in climb.steps):
+            own = [row for row in content.rows if (row.method, row.split) == (method, name)]
+            values = [row.scores["map@r"] for row in own]
+            mean = sum(values) / len(values)
+            assert course.means("map@r")[rung] == pytest.approx(mean)
+            low, high = course.intervals("map@r")[rung]
+            assert (low, high) == pytest.approx((mean - 0.025, mean + 0.024))
+            for row in own:
+                by_seed.setdefault(row.seed, []).append(row.scores["map@r"])
+        areas = [slow_area(DISTANCES, values) for _, values in sorted(by_seed.items())]
+        found = course.aggregated("map@r", DISTANCES)
+        assert found.values == pytest.approx(areas)
+        middle = sum(areas) / len(areas)
+        assert found.mean == pytest.approx(middle)
+        if len(areas) > 1:
+            expected = math.sqrt(sum((area - middle) ** 2 for area in areas) / len(areas))
+            assert found.deviation == pytest.approx(expected)
+        assert course.aggregated_interval("map@r", DISTANCES) == pytest.approx((middle - 0.025, middle + 0.024))
+
+
+def test_ranks_changes_and_shares_are_those_of_a_slow_loop(climb):
+    standings = climb.standings("recall@1")
+    means = [course.means("recall@1") for course in climb.courses]
+    assert len(standings) == len(means) == len(METHODS) + 1
+    for place, own in enumerate(means):
+        ranks = [1 + sum(other[rung] > own[rung] for other in means) for rung in range(9)]
+        assert standings[place].ranks == pytest.approx(ranks)
+        assert standings[place].changes == pytest.approx([ranks[i] - ranks[i + 1] for i in range(8)])
+        for rung in range(9):
+            mean = sum(other[rung] for other in means) / len(means)
+            assert standings[place].shares[rung] == pytest.approx((own[rung] - mean) / mean)
+
+
+def test_less_is_better_turns_the_ranks(climb):
+    up, down = climb.standings("recall@1"), climb.standings("uniformity")
+    # uniformity falls by what recall rises, and less of it is better
+    assert {place: standing.ranks for place, standing in up.items()} == {
+        place: standing.ranks for place, standing in down.items()
+    }
+
+
+def test_rungs_are_ordered_by_distance_whatever_the_order_of_rows(content, climb):
+    (turned,) = climbs(replace(content, rows=list(reversed(content.rows))))
+    assert turned.steps == climb.steps
+    assert turned.distances() == sorted(DISTANCES)
+    assert turned.distances("sample") == pytest.approx([distance / 2 + 3 for distance in DISTANCES])
+    assert [course.method for course in turned.courses] == [course.method for course in climb.courses]
+    assert turned.courses[-1].method == UNTRAINED
+
+
+def test_a_method_without_a_rung_has_a_gap_and_neither_aggregate_nor_rank(content):
+    lacking = without(content, lambda row: row.method == "triplet" and row.split == "rung 4")
+    (climb,) = climbs(lacking)
+    course = course_of(climb, "triplet")
+    assert [is_missing(mean) for mean in course.means("recall@1")] == [rung == 3 for rung in range(9)]
+    assert course.aggregated("recall@1", climb.distances()).values == ()
+    assert course.aggregated_interval("recall@1", climb.distances()) is None
+    standings = climb.standings("recall@1")
+    assert climb.courses.index(course) not in standings
+    assert max(rank for standing in standings.values() for rank in standing.ranks) == len(METHODS)
+    page = build_report(lacking)
+    assert "as a rung is missing" in page
+    assert "–" in texts(lacking)
+
+
+def test_a_seed_that_lacks_a_rung_is_left_out_of_the_aggregate(content):
+    (climb,) = climbs(without(content, lambda row: (row.method, row.split, row.seed) == ("margin", "rung 2", 1)))
+    whole = course_of(climbs(content)[0], "margin").aggregated("recall@1", DISTANCES).values
+    assert course_of(climb, "margin").aggregated("recall@1", DISTANCES).values == (whole[0], whole[2])
+
+
+def test_a_score_that_is_not_finite_is_a_gap(content):
+    rows = [
+        replace(row, scores={**row.scores, "recall@1": math.nan}) if row.method == "margin" else row
+        for row in content.rows
+    ]
+    (climb,) = climbs(replace(content, rows=rows))
+    assert not course_of(climb, "margin").is_complete("recall@1")
+    assert "Score against distance" in build_report(replace(content, rows=rows))
+
+
+@pytest.mark.parametrize("rungs", [[4], []], ids=["one rung", "no rung"])
+def test_fewer_than_two_rungs_are_no_ladder(rungs, tmp_path):
+    content = ladder_content(rungs=rungs)
+    assert climbs(content) == ()
+    assert 'id="shift"' not in build_report(content)
+    assert {path.name for path in write_tables(content, tmp_path)} == {"ranking.csv", "ranking.md", "ranking.tex"}
+
+
+def test_a_study_without_a_ladder_has_no_such_section(demo_report):
+    assert 'id="shift"' not in demo_report
+    assert 'href="#shift"' not in demo_report
+    assert 'id="transfer"' not in demo_report
+    assert climbs(make_content(fonts=3, queries=4)) == ()
+
+
+def test_one_method_on_two_rungs_has_a_curve_and_no_ranks():
+    content = ladder_content(rungs=[0, 8], methods=["margin"], seeds=[0], untrained=False)
+    (climb,) = climbs(content)
+    assert climb.standings("recall@1") == {}
+    page = build_report(content)
+    assert 'id="shift"' in page
+    assert "Ranks from rung to rung" not in page
+
+
+def test_ladders_and_data_sets_are_kept_apart():
+    rows = [
+        rung_row("margin", 0, rung, data=data, ladder=ladder)
+        for data, ladder in (("birds", "aa"), ("birds", "bb"), ("cars", "aa"))
+        for rung in (0, 1)
+    ]
+    # The same split label of one data set cannot be a rung of two ladders, so the second ladder has other labels.
+    rows = [
+        replace(row, split=f"other {row.split}") if row.protocol["split"]["ladder"] == "bb" else row for row in rows
+    ]
+    found = climbs(Content(title="t", version="0", rows=rows))
+    assert [(climb.data, climb.ladder, len(climb.steps)) for climb in found] == [
+        ("birds", "aa", 2),
+        ("birds", "bb", 2),
+        ("cars", "aa", 2),
+    ]
+
+
+def test_unlike_protocols_are_drawn_and_not_ranked(content):
+    rows = [
+        replace(row, protocol={**row.protocol, "epochs": 99}) if row.method == "margin" else row for row in content.rows
+    ]
+    unlike = replace(content, rows=rows)
+    (climb,) = climbs(unlike)
+    assert [difference.path for difference in climb.differences] == [("epochs",)]
+    assert climb.standings("recall@1") == {}
+    page = build_report(unlike)
+    assert "methods were not run under one protocol" in page
+    assert "Ranks from rung to rung" not in page
+
+
+def test_the_page_says_seeds_and_classes_apart_and_folds_the_tables_of_rungs(content):
+    page = build_report(content)
+    assert page == build_report(ladder_content())
+    section = page.split('<section id="shift">')[1].split("</section>")[0]
+    assert "<b>of the seeds</b>" in section
+    assert "<b>other classes</b>" in section
+    assert section.count('class="band') == len(METHODS) + 1
+    assert page.count('<article class="folded">') == len(rankings(content)) == 9
+    assert 'id="splits"' not in page
+    assert page.count('<p class="lede">') == 1
+    best = climbs(content)[0].courses[0]
+    lede = page.split('<p class="lede">')[1].split("</p>")[0]
+    assert best.method in lede
+    assert f"{100 * best.aggregated('recall@1', DISTANCES).mean:.1f} %" in lede
+    assert UNTRAINED in lede
+
+
+def test_the_tables_hold_every_score_method_and_rung(content, climb, tmp_path):
+    names = {path.name for path in write_tables(content, tmp_path)}
+    assert names >= {"generalisation.csv", "aggregated.csv", "structure.csv"}
+    rungs = list(csv.DictReader(io.StringIO((tmp_path / "generalisation.csv").read_text())))
+    assert len(rungs) == 5 * (len(METHODS) + 1) * 9
+    one = next(r for r in rungs if (r["score"], r["method"], r["rung"]) == ("map@r", "softmax", "rung 3"))
+    place = [course.method for course in climb.courses].index("softmax")
+    assert float(one["mean"]) == climb.courses[place].means("map@r")[2]
+    assert float(one["rank"]) == climb.standings("map@r")[place].ranks[2]
+    assert float(one["rank change"]) == climb.standings("map@r")[place].changes[1]
+    assert float(one["distance of class means"]) == DISTANCES[2]
+    assert next(r for r in rungs if r["rung"] == "rung 1")["rank change"] == ""
+    aggregated = list(csv.DictReader(io.StringIO((tmp_path / "aggregated.csv").read_text())))
+    assert len(aggregated) == 5 * (len(METHODS) + 1)
+    own = next(r for r in aggregated if (r["score"], r["method"]) == ("recall@1", UNTRAINED))
+    assert own["standard deviation"] == ""
+    assert own["seeds"] == "1"
+    assert own["trained"] == "no"
+
+
+def test_the_terminal_shows_one_table_for_all_rungs(content, climb):
+    wide, narrow = texts(content, 200), texts(content, 80)
+    assert "1: 19.2" in wide
+    assert "5: 92.5" in wide
+    assert "1: 19.2" in narrow
+    assert "9: 174" in narrow
+    assert "rung 3" not in wide
+    assert max(map(len, narrow.splitlines())) <= 80
+    best = climb.courses[0]
+    assert f"{100 * best.aggregated('recall@1', DISTANCES).mean:.1f} ±" in narrow
+
+
+def backbones():
+    rows = [
+        replace(rung_row(method, seed, rung, model=model), method=f"{method}, {model}")
+        for model in ("lite0", "resnet")
+        for method in ("margin", "softmax")
+        for seed in (0, 1)
+        for rung in range(4)
+    ]
+    rows += [rung_row("alone", 0, rung, model="lite0") for rung in range(4)]
+    rows += [rung_row("plain", 0, rung, model="resnet", is_trained=False) for rung in range(4)]
+    return ladder_content(rows=rows)
+
+
+def test_a_backbone_is_the_mean_of_the_methods_that_all_backbones_have():
+    content = backbones()
+    (climb,) = climbs(content)
+    lite, resnet = capacity(climb, "recall@1")
+    assert (lite.name, resnet.name, lite.methods) == ("lite0", "resnet", 2)
+    for found in (lite, resnet):
+        for rung in range(4):
+            means = []
+            for method in ("margin", "softmax"):
+                own = [
+                    row.scores["recall@1"]
+                    for row in content.rows
+                    if (row.method, row.split) == (f"{method}, {found.name}", f"rung {rung + 1}")
+                ]
+                means.append(sum(own) / len(own))
+            assert found.trained[rung] == pytest.approx(sum(means) / 2)
+    assert all(map(is_missing, lite.untrained))
+    assert resnet.untrained == pytest.approx(course_of(climb, "plain").means("recall@1"))
+    assert "a line for each backbone" in build_report(content)
+
+
+def test_one_backbone_is_no_comparison(climb):
+    assert capacity(climb, "recall@1") == ()
