@@ -32,7 +32,7 @@ def test_even_rungs_rise_and_hold_the_easiest_the_start_and_the_hardest(count):
 
 
 def test_even_rungs_are_evenly_spaced_where_steps_allow():
-    steps = [Step(str(number), NOWHERE, {"class": float(number)}) for number in range(101)]
+    steps = [Step(str(number), NOWHERE, float(number)) for number in range(101)]
     assert names(choose_evenly(steps, 5)) == ["0", "25", "50", "75", "100"]
 
 

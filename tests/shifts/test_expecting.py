@@ -59,7 +59,7 @@ def test_recall_equals_a_loop_and_smaller_galleries_are_easier():
     assert whole.value == pytest.approx(np.mean(hits))
     assert whole.known == 12
     assert gallery_recall(rows, labels, classes=3).value > whole.value
-    with pytest.raises(DataError, match="at least two classes"):
+    with pytest.raises(DataError, match="at least two classes of two images"):
         gallery_recall(rows[labels == 0], labels[labels == 0])
 
 

@@ -63,6 +63,8 @@ def test_too_few_deployment_rows_are_refused_with_how_many_would_do():
     with pytest.raises(DataError, match="6 samples are too few for a distance in 6 dimensions; use at least"):
         check(catalogue, features, few, classes=20)
     assert check(catalogue, features, few, classes=20, dimensions=2).distance.dimensions == 2
+    with pytest.raises(DataError, match="has a single class, so its labels say nothing"):
+        check(catalogue, features, Deployed("one", deployed.features, np.zeros(len(deployed.features), np.int64)))
     with pytest.raises(DataError, match="must have one width; got 6 and 5"):
         check(catalogue, features, Deployed("narrow", deployed.features[:, :5]))
 
@@ -75,7 +77,7 @@ def test_classes_that_a_head_was_trained_on_are_not_scored():
     plain = check(catalogue, features, deployed)
     same = check(catalogue, features, deployed, head=head)
     assert [each.recall for each in same.rungs] == [each.recall for each in plain.rungs]
-    seen = catalogue.class_names[:15]
+    seen = catalogue.class_names[::4]
     without = check(catalogue, features, deployed, head=head, seen=seen)
     assert all(one.recall.known < two.recall.known for one, two in zip(without.rungs, same.rungs, strict=True))
     with pytest.raises(DataError, match="fewer than 2 rungs"):

@@ -81,12 +81,14 @@ def gallery_recall(
 
     A gallery of fewer classes is easier, so recalls are compared only in galleries of one size.
 
-    Raises:  DataError for fewer than two classes
+    Empty:   classes of a single image have nothing to find and are left out
+    Raises:  DataError for fewer than two other classes
     """
-    known = np.unique(labels)
+    known, sizes = np.unique(labels, return_counts=True)
+    known = known[sizes > 1]
     count = len(known) if classes is None else min(classes, len(known))
     if count < 2:
-        raise DataError("recall needs at least two classes", got=count)
+        raise DataError("recall needs at least two classes of two images", got=count)
     hits: list[NDArray[np.float64]] = []
     for number in range(GALLERIES if count < len(known) else 1):
         chosen = numpy_generator(derive(seed, "galleries", number)).permutation(known)[:count]

@@ -12,7 +12,7 @@ from unseen.core.errors import ConfigError, DataError
 from unseen.data import Catalogue, load_catalogue
 from unseen.evaluation.embedding_files import read_mapped
 from unseen.models import embed
-from unseen.studies.pooled import pooled_features
+from unseen.studies.pooled import features_by, pooled_features
 from unseen.studies.running import items_of, load_run
 from unseen.studies.shift_check import Deployed
 
@@ -50,8 +50,9 @@ def compared_features(
     pooled = pooled_features({"data": train, **(settings or {})}, cache=cache, workers=workers)
     plain = _unlabelled(test)
     if plain is None:
-        other = pooled_features({"data": _kept(test), **pooled.made_by}, cache=cache, workers=workers)
-        plain = _deployed(other.catalogue, other.features, labelled=labelled)
+        other = load_catalogue(_kept(test))
+        features = features_by(pooled.recipe, other, cache=cache, workers=workers)
+        plain = _deployed(other, features, labelled=labelled)
     elif pooled.recipe.model["name"] != "identity":
         raise ConfigError("deployment features need training features", got=train, use="--train features=FILE.npz")
     name = "the features as they are" if pooled.recipe.model["name"] == "identity" else "the un-trained backbone"

@@ -130,6 +130,8 @@ def check_shift(
             got=f"{features.shape[1]} and {deployed.features.shape[1]}",
         )
     known = deployed.classes if deployed.labels is not None else classes
+    if known is not None and known < 2:
+        raise DataError(f"{deployed.name} has a single class, so its labels say nothing", use="--no-labelled")
     total = rungs + 3 + 2 * bool(episodes)
     tell(0, total, "distance")
     near, far = _along_leading(features, deployed.features, dimensions)
@@ -155,7 +157,7 @@ def check_shift(
     shift = distance.value - chance
     expected = expect(scored, shift, classes=counted)
     measured = None
-    if deployed.labels is not None and counted >= 2:
+    if deployed.labels is not None:
         measured = gallery_recall(_embedded(deployed.features, head), deployed.labels, seed=seed)
     adapted = []
     if episodes:
