@@ -65,7 +65,7 @@ def test_too_few_deployment_rows_are_refused_with_how_many_would_do():
     assert check(catalogue, features, few, classes=20, dimensions=2).distance.dimensions == 2
     with pytest.raises(DataError, match="has a single class, so its labels say nothing"):
         check(catalogue, features, Deployed("one", deployed.features, np.zeros(len(deployed.features), np.int64)))
-    with pytest.raises(DataError, match="must have one width; got 6 and 5"):
+    with pytest.raises(DataError, match="must have one width; got '6 and 5'"):
         check(catalogue, features, Deployed("narrow", deployed.features[:, :5]))
 
 

@@ -74,8 +74,9 @@ def build(
     begun = split_catalogue(pooled.catalogue, pooled.recipe.split)
     screen = console()
     screen.print(f"start: {begun.describe()}", markup=False)
-    # Classes are measured in no time: the bar tells of both, and the last part of it is the slow one.
     total = 1 + walk.easier + walk.harder + walk.removals
+    # A step among both the rungs and the others is measured once, so the bar may end a little early.
+    total += total if every_step else SAMPLES + (chosen if isinstance(chosen, int) else len(chosen))
     with progress_bar("walking", total) as bar:
         ladder = build_ladder(
             pooled.catalogue,
@@ -87,7 +88,7 @@ def build(
             seed=seed,
             data=pooled.recipe.data,
             made_by=pooled.made_by,
-            tell=lambda done, words: bar.set(done, max(total, done), words),
+            tell=lambda done, words: bar.set(done, total, words),
         )
     write_ladder(out, ladder)
     _print(ladder)

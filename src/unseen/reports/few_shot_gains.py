@@ -118,8 +118,9 @@ def _remarks(cells: Sequence[AdaptedCell], score: str) -> list[str]:
     remarks = []
     for shots in sorted({cell.found.shots for cell in cells}):
         shares = [cell.found.gains[score].share for cell in cells if cell.found.shots == shots]
-        sure = [share for share in shares if share is not None and share.low is not None and share.high is not None]
-        up, down = sum(share.low > 0 for share in sure), sum(share.high < 0 for share in sure)
+        spans = [(share.low, share.high) for share in shares if share is not None]
+        sure = [(low, high) for low, high in spans if low is not None and high is not None]
+        up, down = sum(low > 0 for low, _ in sure), sum(high < 0 for _, high in sure)
         mean = 100 * float(np.mean([share.mean for share in shares if share is not None] or [np.nan]))
         remarks.append(
             f"{shots} shots: {score} changes by {mean:+.1f} % on average; of {len(sure)} cells {up} gain and {down} "
