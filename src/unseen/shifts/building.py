@@ -86,7 +86,7 @@ def build_ladder(
             "seed": seed,
         },
         classes=classes,
-        steps=[Measured(each.name, *map(len, each.sides), each.distance, of_samples.get(each.name)) for each in steps],
+        steps=[_measured(step, of_samples.get(step.name)) for step in steps],
         rungs=[_rung(catalogue, step, of_samples[step.name], seed) for step in chosen],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
     )
@@ -105,6 +105,10 @@ def _evenly(steps: Sequence[Step], count: int | None) -> list[Step]:
     if count is None or count >= len(steps):
         return list(steps)
     return [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, count).round().astype(int))]
+
+
+def _measured(step: Step, of_samples: float | None) -> Measured:
+    return Measured(step.name, len(step.sides.train), len(step.sides.test), step.distance, of_samples)
 
 
 def _rung(catalogue: Catalogue, step: Step, of_samples: float, seed: int) -> Rung:
