@@ -70,9 +70,10 @@ def test_a_study_over_rungs_is_analysed(rung, tmp_path):
     create_store(folder / STORE)
     with Store(folder / STORE) as store:
         store.set_plan(cells, {"title": "made up"})
+        owner = identity()
         for _ in cells:
-            name = store.claim(identity()).name
-            store.finish(name, identity(), read_json(folder / "cells" / name / "result.json"))
+            name = store.claim(owner).name
+            store.finish(name, owner, read_json(folder / "cells" / name / "result.json"))
     found = read_adapted(folder, shots=(2,), episodes=2, how=QUICK)
     analysis = few_shot_gains(found, "recall@1")
     assert len(analysis.rows) == 2

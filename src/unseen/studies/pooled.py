@@ -45,7 +45,16 @@ def features_by(recipe: Recipe, catalogue: Catalogue, *, cache: Path | None = No
     model = model_of(recipe, items)
     parts = part_at_depth(recipe, model, items)
     nothing = everything[:0]
-    whole = Split("everything", everything, nothing, nothing, nothing, nothing, {}, "")
+    whole = Split(
+        name="everything",
+        train=everything,
+        validation=nothing,
+        test=nothing,
+        queries=nothing,
+        gallery=nothing,
+        classes={},
+        fingerprint="",
+    )
     where = cache_folder() if cache is None else cache
     seen = items_at_depth(recipe, model, parts, items, whole, cache=where, workers=workers)
     features = embed(parts.trained, seen, everything, workers=workers if seen is items else 0)
