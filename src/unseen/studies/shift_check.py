@@ -66,6 +66,7 @@ class ShiftCheck:
     shift         the distance without it: what is compared with the rungs
     classes       of the galleries that recalls speak of; ``classes_known`` says whether deployment really has so many
     rungs         the ladder of the training data that could be measured; ``left_out`` counts those with too few rows
+                  for a distance or too few unseen classes for such a gallery
     expected      recall@1 to expect at that shift
     measured      recall@1 on the deployment data, where their labels are known
     adapted       few-shot adaptation, on the rungs next to the shift and on labelled deployment data
@@ -141,24 +142,29 @@ def check_shift(
     ladder = build_ladder(catalogue, near, start, walk=walk, rungs=rungs, samples=0, seed=seed)
     tell(2, total, "random halves")
     rate = chance_rate(near, catalogue.labels, seed=seed)
-    counted = min(len(rung.test) for rung in ladder.rungs) if known is None else known
+    # Recalls are compared in galleries of one size: that of the deployment data, if half of the rungs have so many.
+    unseen = [len(set(rung.test) - set(seen)) for rung in ladder.rungs]
+    gallery = min(int(np.median(unseen)), len(catalogue.class_names) if known is None else known)
     embeddings = _embedded(features, head)
     scored = []
     for number in range(1, rungs + 1):
         tell(2 + number, total, f"rung {number}")
-        found = _scored(catalogue, near, embeddings, ladder, number, rate=rate, classes=counted, seen=seen, seed=seed)
-        scored += [] if found is None else [found]
+        if unseen[number - 1] >= max(2, gallery):
+            found = _scored(
+                catalogue, near, embeddings, ladder, number, rate=rate, classes=gallery, seen=seen, seed=seed
+            )
+            scored += [] if found is None else [found]
     if len(scored) < 2:
         raise DataError(
-            "fewer than 2 rungs of the training data have samples enough for a distance",
+            "fewer than 2 rungs of the training data have samples and unseen classes enough",
             use="more training data, or fewer --dimensions",
         )
-    chance = rate * (1 / len(catalogue.class_names) + 1 / counted)
+    chance = rate * (1 / len(catalogue.class_names) + 1 / (known or gallery))
     shift = distance.value - chance
-    expected = expect(scored, shift, classes=counted)
+    expected = expect(scored, shift, classes=gallery)
     measured = None
     if deployed.labels is not None:
-        measured = gallery_recall(_embedded(deployed.features, head), deployed.labels, seed=seed)
+        measured = gallery_recall(_embedded(deployed.features, head), deployed.labels, classes=gallery, seed=seed)
     adapted = []
     if episodes:
         tell(rungs + 3, total, f"{shots} shots")
@@ -173,7 +179,7 @@ def check_shift(
         distance=distance,
         chance=chance,
         shift=shift,
-        classes=counted,
+        classes=gallery,
         classes_known=known is not None,
         rungs=tuple(scored),
         left_out=rungs - len(scored),
@@ -225,12 +231,10 @@ def _scored(
     seen: Collection[str],
     seed: int,
 ) -> ScoredRung | None:
-    """A rung with its distance and recall; None where it has too few rows, or too few classes that were not seen."""
+    """A rung with its distance and recall; None where it has too few rows."""
     rung = ladder.rungs[number - 1]
     train, test = (_rows_of(catalogue, names) for names in ([*rung.train, *rung.validation], rung.test))
     unseen = _rows_of(catalogue, rung.test, seen)
-    if len(np.unique(catalogue.labels[unseen])) < max(2, min(classes, len(rung.test)) // 2):
-        return None
     try:
         distance = corrected_distance(features[train], features[test], seed=seed).value
     except DataError:
