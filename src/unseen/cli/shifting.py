@@ -132,7 +132,7 @@ def sentences(found: "ShiftCheck") -> list[str]:
             "shift smaller (--classes)."
         )
     if found.left_out:
-        said.append(f"{found.left_out} rungs have too few images or unseen classes to be measured and are left out.")
+        said.append(f"Rungs left out, for too few images or unseen classes: {found.left_out}.")
     return said + [_gain(found, each) for each in found.adapted]
 
 
