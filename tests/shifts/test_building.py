@@ -100,3 +100,16 @@ def test_a_short_ladder_of_cub_rises_on_both_sides_of_its_start():
         found = [getattr(rung, level) for rung in ladder.rungs]
         assert found == sorted(found)
     assert ladder.rungs[-1].class_distance > 1.5 * ladder.rungs[2].class_distance > 3 * ladder.rungs[0].class_distance
+
+
+def test_samples_are_measured_at_some_steps_and_at_every_rung(ladder):
+    catalogue = gaussian_catalogue(mixed=0.3)
+    some = ladder_of(catalogue, rungs=3, samples=2)
+    every = {step.name: step.sample_distance for step in ladder_of(catalogue, rungs=3, samples=None).steps}
+    names = [step.name for step in some.steps]
+    measured = {step.name: step.sample_distance for step in some.steps if step.sample_distance is not None}
+    assert set(measured) == {names[0], names[-1], *(rung.step for rung in some.rungs)}
+    assert None not in every.values()
+    assert all(measured[name] == pytest.approx(every[name], rel=1e-9) for name in measured)
+    with pytest.raises(ConfigError, match="samples must be a whole number"):
+        ladder_of(catalogue, samples=-1)

@@ -11,7 +11,7 @@ from unseen.shifts.walking import Step
 NAMES = ["-6", "-4", "-2", "0", "2", "4", "6", "8", "R2", "R4"]
 VALUES = [13.0, 12.0, 16.0, 20.0, 30.0, 29.0, 45.0, 44.0, 60.0, 80.0]
 NOWHERE = Sides(np.empty(0, np.int64), np.empty(0, np.int64))
-STEPS = [Step(name, NOWHERE, {"class": value, "sample": 2 * value}) for name, value in zip(NAMES, VALUES, strict=True)]
+STEPS = [Step(name, NOWHERE, value) for name, value in zip(NAMES, VALUES, strict=True)]
 
 
 def names(steps):
@@ -25,14 +25,14 @@ def test_only_new_extremes_rise():
 @pytest.mark.parametrize("count", [3, 4, 5, 6, 7])
 def test_even_rungs_rise_and_hold_the_easiest_the_start_and_the_hardest(count):
     chosen = choose_evenly(STEPS, count)
-    found = [step.distances["class"] for step in chosen]
+    found = [step.distance for step in chosen]
     assert len(chosen) == count
     assert found == sorted(set(found))
     assert {"-4", "0", "R4"} <= set(names(chosen))
 
 
 def test_even_rungs_are_evenly_spaced_where_steps_allow():
-    steps = [Step(str(number), NOWHERE, {"class": float(number)}) for number in range(101)]
+    steps = [Step(str(number), NOWHERE, float(number)) for number in range(101)]
     assert names(choose_evenly(steps, 5)) == ["0", "25", "50", "75", "100"]
 
 

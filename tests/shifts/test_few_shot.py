@@ -7,15 +7,18 @@ import pytest
 import torch
 from scipy import stats
 from torch import nn
+from torch.nn.functional import normalize
 from two_groups import gaussian_catalogue, start_of
 
 from unseen.core.errors import ConfigError, DataError
+from unseen.core.randomness import derive
 from unseen.data import CatalogueItems
 from unseen.evaluation import evaluate
+from unseen.miners.distance import DistanceWeighted
 from unseen.models import Embedder, Identity
 from unseen.shifts import Adaptation, Walk, build_ladder, few_shot, few_shot_on_rung, split_of_rung
 from unseen.shifts.episodes import draw_support, support_and_queries
-from unseen.shifts.few_shot import Estimate, adapt_head
+from unseen.shifts.few_shot import Estimate, adapt_head, class_members, draw_batch
 
 QUICK = Adaptation(iterations={2: 40, 5: 40, 10: 40}, lr=0.02, batch_size=24)
 
@@ -153,3 +156,44 @@ def test_a_head_learns_on_its_support(head):
     share = (adapted.weight[:, 6:].square().sum() / adapted.weight[:, :6].square().sum()).item()
     assert share < 0.8 * 30 / 6
     assert not adapted.training
+
+
+def test_a_batch_has_two_images_of_each_of_its_classes_and_no_image_twice():
+    labels = np.repeat(np.arange(70), 5)[np.random.default_rng(0).permutation(350)]
+    members = class_members(labels)
+    shown = set()
+    for step in range(200):
+        rows = draw_batch(members, 112, step)
+        assert len(set(rows)) == 112
+        assert set(np.unique(labels[rows], return_counts=True)[1]) == {2}
+        shown |= set(rows.tolist())
+    assert shown == set(range(350))
+    assert np.array_equal(draw_batch(members, 112, 3), draw_batch(members, 112, 3))
+
+
+@pytest.mark.parametrize(("classes", "images", "each"), [(10, 5, 5), (20, 10, 5), (30, 2, 2), (56, 10, 2)])
+def test_few_classes_all_come_with_as_many_images_as_fit(classes, images, each):
+    labels = np.repeat(np.arange(classes), images)
+    rows = draw_batch(class_members(labels), 112, 0)
+    assert np.bincount(labels[rows]).tolist() == [each] * classes
+
+
+def test_adaptation_equals_a_plain_loop_of_adam_over_the_same_batches(head):
+    features, names = noisy_classes()
+    labels = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    adapted = adapt_head(head, features, labels, iterations=12, how=QUICK, seed=5)
+    weight, first, second = head.weight.detach().double(), 0.0, 0.0
+    for step in range(12):
+        rows = draw_batch(class_members(labels), QUICK.batch_size, derive(5, "few-shot batch", step))
+        own = weight.clone().requires_grad_(True)
+        unit = normalize(features[rows].double() @ own.T)
+        key = derive(5, "few-shot mining", step)
+        mined = DistanceWeighted()(unit.detach(), torch.from_numpy(labels[rows]), key=key)
+        near, far = ((unit[mined.anchor] - unit[others]).norm(dim=1) for others in (mined.positive, mined.negative))
+        brackets = torch.cat([near - QUICK.beta + 0.2, QUICK.beta - far + 0.2]).relu()
+        (brackets.sum() / (brackets > 0).sum().clamp(min=1)).backward()
+        first, second = 0.9 * first + 0.1 * own.grad, 0.999 * second + 0.001 * own.grad**2
+        scaled = (second / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8
+        weight = weight - QUICK.lr * first / (1 - 0.9 ** (step + 1)) / scaled
+    # Float32 against float64; a first step of Adam has the size of the learning rate whatever the gradient's.
+    assert torch.allclose(adapted.weight.detach().double(), weight, atol=QUICK.lr * 0.02)

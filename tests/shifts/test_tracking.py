@@ -18,6 +18,10 @@ def afresh(features, labels, sides):
     }
 
 
+def both(distances, sides):
+    return {level: distances.between(sides, level) for level in ("class", "sample")}
+
+
 @pytest.mark.parametrize("width", [3, 30])
 def test_distances_along_a_path_are_those_computed_afresh(width):
     catalogue = gaussian_catalogue(width=width)
@@ -27,9 +31,7 @@ def test_distances_along_a_path_are_those_computed_afresh(width):
     path = list(swap_classes(distances.means, start, swaps=2, iterations=8, history=5))
     # Steps in both directions, a jump, and classes that go for good.
     for sides in [*path, path[0], Sides(path[3].train[4:], path[3].test[2:])]:
-        found, true = distances.between(sides), afresh(features, labels, sides)
-        assert found["class"] == pytest.approx(true["class"], rel=1e-9)
-        assert found["sample"] == pytest.approx(true["sample"], rel=1e-9)
+        assert both(distances, sides) == pytest.approx(afresh(features, labels, sides), rel=1e-9)
 
 
 def test_classes_that_differ_by_a_shift_alone_are_at_its_square():
@@ -39,9 +41,8 @@ def test_classes_that_differ_by_a_shift_alone_are_at_its_square():
     centres = np.concatenate([pattern, pattern + np.array([3, 4, 0, 0, 0])])
     labels = np.repeat(np.arange(20), 30)
     features = centres[labels] + np.tile(cloud, (20, 1))
-    found = Distances(features, labels).between(Sides(np.arange(10), np.arange(10, 20)))
-    assert found["class"] == pytest.approx(25, abs=1e-9)
-    assert found["sample"] == pytest.approx(25, abs=1e-9)
+    found = both(Distances(features, labels), Sides(np.arange(10), np.arange(10, 20)))
+    assert found == pytest.approx({"class": 25, "sample": 25}, abs=1e-9)
 
 
 def test_classes_that_differ_by_spread_alone_are_at_the_difference_of_their_deviations():
@@ -50,14 +51,14 @@ def test_classes_that_differ_by_spread_alone_are_at_the_difference_of_their_devi
     corners = np.concatenate([np.eye(dimensions), -np.eye(dimensions)]) * np.sqrt((2 * dimensions - 1) / 2)
     means = np.concatenate([one * corners, two * corners])
     labels = np.arange(len(means))
-    found = Distances(means, labels).between(Sides(labels[: len(corners)], labels[len(corners) :]))
-    assert found["class"] == pytest.approx(dimensions * (one - two) ** 2, abs=1e-9)
+    found = Distances(means, labels).between(Sides(labels[: len(corners)], labels[len(corners) :]), "class")
+    assert found == pytest.approx(dimensions * (one - two) ** 2, abs=1e-9)
 
 
 def test_a_division_against_itself_is_at_zero():
     catalogue = gaussian_catalogue()
     same = np.arange(20)
-    found = Distances(catalogue.source.features, catalogue.labels).between(Sides(same, same.copy()))
+    found = both(Distances(catalogue.source.features, catalogue.labels), Sides(same, same.copy()))
     assert found == pytest.approx({"class": 0, "sample": 0}, abs=1e-9)
 
 

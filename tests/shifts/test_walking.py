@@ -27,9 +27,9 @@ def test_steps_go_from_the_easiest_over_the_start_to_the_hardest(distances):
     assert [len(step.sides.train) for step in steps] == [20] * 6 + [18, 16, 14]
     assert [done for done, _ in told] == list(range(1, 10))
     assert all(map(np.array_equal, steps[2].sides, START))
-    found = [step.distances["class"] for step in steps]
+    found = [step.distance for step in steps]
     assert found == sorted(found)
-    samples = [step.distances["sample"] for step in steps]
+    samples = [distances.between(step.sides, "sample") for step in steps]
     assert samples == sorted(samples)
 
 
@@ -48,7 +48,7 @@ def test_removal_ends_where_the_distance_falls():
     start = Sides(labels[:14], labels[14:])
     steps = walk_ladder(Distances(features, labels), start, Walk(swaps=2, easier=0, harder=2, removals=3))
     names = [step.name for step in steps]
-    found = [step.distances["class"] for step in steps]
+    found = [step.distance for step in steps]
     removed = [place for place, name in enumerate(names) if name.startswith("R")]
     assert all(found[place] >= 0.98 * found[place - 1] for place in removed)
 
@@ -77,4 +77,4 @@ def test_the_same_walk_gives_the_same_steps(distances):
     for one, two in zip(walk_ladder(distances, START, walk), other, strict=True):
         assert all(map(np.array_equal, one.sides, two.sides))
         # The distances were followed along another path before: equal but for rounding.
-        assert one.distances == pytest.approx(two.distances, rel=1e-9)
+        assert one.distance == pytest.approx(two.distance, rel=1e-9)

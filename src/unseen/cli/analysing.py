@@ -113,6 +113,28 @@ def structure(folder: Folder, score: Score = "recall@1") -> None:
     _tell(folder, structure_against_shift(collect(folder), score))
 
 
+@app.command("few-shot", help="What a few images of each test class are worth, for a study over rungs of a ladder.")
+def few_shot(
+    folder: Folder,
+    score: Annotated[str, typer.Option(help="recall@1 or map@1000")] = "recall@1",
+    shots: Annotated[str, typer.Option(help="Images of a class: some of 2, 5 and 10.")] = "2,5,10",
+    episodes: Annotated[int, typer.Option(help="Episodes, at most 10.")] = 10,
+) -> None:
+    """Few-shot adaptation of Milbich et al.; what was computed before is read again."""
+    from unseen.core.checks import check_choice
+    from unseen.core.console import progress_bar
+    from unseen.reports.few_shot_gains import few_shot_gains, read_adapted
+    from unseen.shifts.episodes import EPISODES, SHOTS
+
+    counts = [int(each) if each.strip().isdecimal() else each for each in shots.split(",")]
+    for count in counts:
+        check_choice("few-shot", "--shots", count, SHOTS)
+    check_choice("few-shot", "--episodes", episodes, range(1, EPISODES + 1))
+    with progress_bar("adapting cells", total=1) as bar:
+        cells = read_adapted(folder, shots=[int(count) for count in counts], episodes=episodes, tell=bar.set)
+    _tell(folder, few_shot_gains(cells, score))
+
+
 def _analyse(folder: Path, score: str, analyse: "Callable[[Studied], Analysis]") -> None:
     """Print an analysis of a study's spectra and write it into the study's folder."""
     from unseen.core.console import progress_bar

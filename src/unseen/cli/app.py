@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli import analysing, data, listing, measuring, showing, splits, studying, training
+from unseen.cli import analysing, data, listing, measuring, shifting, showing, splits, studying, training
 
 app = typer.Typer(
     name="unseen",
@@ -23,6 +23,9 @@ app.command("failures", help="Show where a run, or embeddings, fail: queries, cl
 )
 app.command("calibrate", help="Find the similarity that tells the same item from another.")(measuring.calibrate)
 app.command("embed", help="Write embeddings of any data by a trained run.")(measuring.embed)
+app.command("shift-check", help="Say how far deployment data are from training data, and what recall to expect.")(
+    shifting.shift_check
+)
 app.command("study", help="Run a grid of data x split x method x seed; an interrupted one continues.")(studying.study)
 app.command("report", help="Write the HTML report and the tables of a study or a run.")(studying.report)
 app.command("list", help="List what there is: losses, miners, samplers, backbones, data, splits, scores, ...")(

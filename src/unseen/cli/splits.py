@@ -37,6 +37,9 @@ def build(
     easier: Annotated[int | None, typer.Option(help="Steps towards easier splits.")] = None,
     harder: Annotated[int | None, typer.Option(help="Steps of swaps towards harder splits.")] = None,
     removals: Annotated[int | None, typer.Option(help="Steps of class removal after them.")] = None,
+    every_step: Annotated[
+        bool, typer.Option("--every-step", help="Measure the distance of samples at every step, not at some.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of validation classes and episodes.")] = 0,
     workers: options.Workers = 0,
     cache: options.Cache = None,
@@ -47,6 +50,7 @@ def build(
     from unseen.core.errors import ConfigError
     from unseen.data import split_catalogue
     from unseen.shifts import PUBLISHED, Walk, build_ladder, write_ladder
+    from unseen.shifts.building import SAMPLES
     from unseen.studies.pooled import pooled_features
 
     if out.suffix.lower() != ".json":
@@ -71,6 +75,8 @@ def build(
     screen = console()
     screen.print(f"start: {begun.describe()}", markup=False)
     total = 1 + walk.easier + walk.harder + walk.removals
+    # A step among both the rungs and the others is measured once, so the bar may end a little early.
+    total += total if every_step else SAMPLES + (chosen if isinstance(chosen, int) else len(chosen))
     with progress_bar("walking", total) as bar:
         ladder = build_ladder(
             pooled.catalogue,
@@ -78,6 +84,7 @@ def build(
             begun,
             walk=walk,
             rungs=chosen,
+            samples=None if every_step else SAMPLES,
             seed=seed,
             data=pooled.recipe.data,
             made_by=pooled.made_by,

@@ -28,7 +28,9 @@ def distance_picture(ladder: Ladder) -> bytes:
     places = range(len(names))
     chosen = [names.index(rung.step) for rung in ladder.rungs]
     for level, words, colour in _LEVELS:
-        axes.plot(places, [getattr(step, level) for step in ladder.steps], color=colour, linewidth=1.4, label=words)
+        known = [place for place in places if getattr(ladder.steps[place], level) is not None]
+        values = [getattr(ladder.steps[place], level) for place in known]
+        axes.plot(known, values, ".-", color=colour, linewidth=1.4, markersize=3, label=words)
         axes.plot(chosen, [getattr(rung, level) for rung in ladder.rungs], "o", color=colour, markersize=5)
     for number, (place, rung) in enumerate(zip(chosen, ladder.rungs, strict=True), start=1):
         lower = min(rung.class_distance, rung.sample_distance)

@@ -18,6 +18,9 @@ from unseen.shifts.swapping import FEWEST_CLASSES, Sides
 from unseen.shifts.tracking import Distances
 from unseen.shifts.walking import Step, Walk, walk_ladder
 
+SAMPLES = 9
+"""Steps beside the rungs at which samples are measured: enough to see the curve."""
+
 
 def build_ladder(
     catalogue: Catalogue,
@@ -26,6 +29,7 @@ def build_ladder(
     *,
     walk: Walk | None = None,
     rungs: int | Sequence[float] | Sequence[str] = RUNGS,
+    samples: int | None = SAMPLES,
     seed: int = 0,
     data: Record | None = None,
     made_by: Record | None = None,
@@ -37,6 +41,8 @@ def build_ladder(
     features  one row for each item of the catalogue
     start     the split where the walk begins; its validation classes count as training classes
     rungs     how many, evenly spaced in distance; or target distances; or names of steps ("-20", "R22")
+    samples   steps at which the distance of samples is measured beside the rungs, evenly spaced over the walk; None
+              measures it at every step. It decides nothing and takes nearly all the time
     seed      of the validation classes and of the episodes
     data      the record that loads the catalogue, kept in the ladder
     made_by   what gave the features, kept in the ladder
@@ -45,6 +51,8 @@ def build_ladder(
     Raises:  DataError for features that are not the catalogue's or a side of fewer than 8 classes
     """
     check_count("build_ladder", "seed", seed, at_least=0)
+    if samples is not None:
+        check_count("build_ladder", "samples", samples, at_least=0)
     if features.ndim != 2 or len(features) != len(catalogue):
         raise DataError(f"{catalogue.describe()}: features must have a row for each item", got=features.shape)
     walk = walk or Walk()
@@ -56,7 +64,16 @@ def build_ladder(
             got=" and ".join(str(len(side)) for side in sides),
             use="another start or more classes",
         )
-    steps = walk_ladder(Distances(features, labels), sides, walk, tell)
+    distances = Distances(features, labels)
+    steps = walk_ladder(distances, sides, walk, tell)
+    chosen = _chosen(steps, rungs)
+    names = {step.name for step in (*_evenly(steps, samples), *chosen)}
+    # In the order of the walk, as the distances are quickest from one step to the next.
+    measured = [step for step in steps if step.name in names]
+    of_samples: dict[str, float] = {}
+    for step in measured:
+        of_samples[step.name] = distances.between(step.sides, "sample")
+        tell(len(steps) + len(of_samples), f"step {step.name}: {of_samples[step.name]:.4g} between samples")
     classes = items_of(catalogue)
     return Ladder(
         data={"name": catalogue.name, "record": data, "fingerprint": catalogue.fingerprint},
@@ -65,11 +82,12 @@ def build_ladder(
             "start": {"name": start.name, "fingerprint": start.fingerprint},
             "walk": asdict(walk) | {"swaps": walk.swaps_for(sides)},
             "rungs": rungs if isinstance(rungs, int) else list(rungs),
+            "samples": samples,
             "seed": seed,
         },
         classes=classes,
-        steps=[Measured(each.name, len(each.sides.train), len(each.sides.test), **_distances(each)) for each in steps],
-        rungs=[_rung(catalogue, step, seed) for step in _chosen(steps, rungs)],
+        steps=[_measured(step, of_samples.get(step.name)) for step in steps],
+        rungs=[_rung(catalogue, step, of_samples[step.name], seed) for step in chosen],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
     )
 
@@ -82,7 +100,18 @@ def _chosen(steps: Sequence[Step], rungs: int | Sequence[float] | Sequence[str])
     return choose_by_distance(steps, [float(each) for each in rungs])
 
 
-def _rung(catalogue: Catalogue, step: Step, seed: int) -> Rung:
+def _evenly(steps: Sequence[Step], count: int | None) -> list[Step]:
+    """So many steps, the first and the last among them where there are two; all where there are no more."""
+    if count is None or count >= len(steps):
+        return list(steps)
+    return [steps[place] for place in np.unique(np.linspace(0, len(steps) - 1, count).round().astype(int))]
+
+
+def _measured(step: Step, of_samples: float | None) -> Measured:
+    return Measured(step.name, len(step.sides.train), len(step.sides.test), step.distance, of_samples)
+
+
+def _rung(catalogue: Catalogue, step: Step, of_samples: float, seed: int) -> Rung:
     """Three quarters of the training classes, rounded down, train; the others validate (SPEC 5.4)."""
     order = shuffled(catalogue, step.sides.train.tolist(), seed, "validation")
     count = 3 * len(order) // 4
@@ -90,8 +119,4 @@ def _rung(catalogue: Catalogue, step: Step, seed: int) -> Rung:
         [catalogue.class_names[label] for label in sorted(side)]
         for side in (order[:count], order[count:], step.sides.test.tolist())
     )
-    return Rung(step.name, **_distances(step), train=train, validation=validation, test=test)
-
-
-def _distances(step: Step) -> dict[str, float]:
-    return {"class_distance": step.distances["class"], "sample_distance": step.distances["sample"]}
+    return Rung(step.name, step.distance, of_samples, train=train, validation=validation, test=test)

@@ -38,10 +38,10 @@ def rising(steps: Sequence[Step]) -> list[Step]:
     start = _named(steps, "0")
     kept: list[Step] = [steps[start]]
     for step in steps[start + 1 :]:
-        if step.distances["class"] > kept[-1].distances["class"]:
+        if step.distance > kept[-1].distance:
             kept.append(step)
     for step in reversed(steps[:start]):
-        if step.distances["class"] < kept[0].distances["class"]:
+        if step.distance < kept[0].distance:
             kept.insert(0, step)
     return kept
 
@@ -57,7 +57,7 @@ def choose_evenly(steps: Sequence[Step], count: int) -> list[Step]:
         raise ConfigError(
             f"a ladder of {len(found)} rising steps has from 3 to {len(found)} rungs", got=count, use="a longer walk"
         )
-    values = np.array([step.distances["class"] for step in found])
+    values = np.array([step.distance for step in found])
     fixed = {0, next(place for place, step in enumerate(found) if step.name == "0"), len(found) - 1}
     # Targets in order, each takes the nearest step that leaves enough for those after it; then the start is put in.
     chosen: list[int] = []
@@ -77,7 +77,7 @@ def choose_by_distance(steps: Sequence[Step], targets: Sequence[float]) -> list[
     Raises:  ConfigError for a target beyond the ladder or two targets that one step is nearest to
     """
     found = rising(steps)
-    values = np.array([step.distances["class"] for step in found])
+    values = np.array([step.distance for step in found])
     chosen = []
     for target in sorted(targets):
         if not values[0] * 0.999 <= target <= values[-1] * 1.001:
@@ -102,7 +102,7 @@ def choose_by_name(steps: Sequence[Step], names: Sequence[str]) -> list[Step]:
     if len(set(names)) < len(names) or not names:
         raise ConfigError("steps must be different names", got=list(names), use="names such as -20, 0, 6, R22")
     found = [steps[_named(steps, name)] for name in names]
-    return sorted(found, key=lambda step: step.distances["class"])
+    return sorted(found, key=lambda step: step.distance)
 
 
 def _named(steps: Sequence[Step], name: str) -> int:

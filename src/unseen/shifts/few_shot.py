@@ -12,15 +12,13 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_above, check_choice, check_count
 from unseen.core.errors import DataError
-from unseen.core.randomness import derive
+from unseen.core.randomness import derive, numpy_generator
 from unseen.data.batches import CatalogueItems
 from unseen.data.splits import Split
 from unseen.evaluation import evaluate
 from unseen.losses.margin import Margin
 from unseen.miners.distance import DistanceWeighted
 from unseen.models import Embedder, embed
-from unseen.samplers.drawing import Place
-from unseen.samplers.samples_per_class import SamplesPerClass
 from unseen.shifts.episodes import EPISODES, SHOTS, support_and_queries
 from unseen.shifts.ladder import Ladder
 from unseen.training.optimizers import Adam
@@ -36,7 +34,7 @@ class Adaptation:
     iterations  shots -> steps of the optimiser; the paper has none for 10 shots, it takes those of 5
     lr          learning rate of Adam; there is no weight decay
     beta        boundary of the margin loss, which is not learnt
-    batch_size  images of a batch, 2 of each class
+    batch_size  images of a batch, 2 of each class; more of each where there are fewer classes
     ==========  ===================================================================================
     """
 
@@ -99,22 +97,46 @@ class FewShot:
     distance: float | None
 
 
+def class_members(labels: np.ndarray) -> np.ndarray:
+    """The positions of each class's images, a row for each class; classes have equally many."""
+    counts = np.unique(labels, return_counts=True)[1]
+    assert (counts == counts[0]).all(), "the classes of a support have unequal numbers of images"
+    return np.argsort(labels, kind="stable").reshape(len(counts), -1)
+
+
+def draw_batch(members: np.ndarray, batch_size: int, key: int) -> np.ndarray:
+    """Positions of a batch: random classes, 2 random images of each, none twice (SPEC 3.1).
+
+    With fewer classes than half the batch all of them come, with as many images as fit and are there. One generator
+    draws the whole batch: a sampler with a key for each class takes longer than the step that it serves.
+
+    Shape:  members (classes, images) -> at most ``batch_size`` positions, class by class
+    """
+    generator = numpy_generator(key)
+    count = min(batch_size // 2, len(members))
+    each = min(max(2, batch_size // count), members.shape[1])
+    chosen = members[generator.permutation(len(members))[:count]]
+    order = generator.random(chosen.shape).argsort(axis=1)[:, :each]
+    return np.take_along_axis(chosen, order, axis=1).ravel()
+
+
 def adapt_head(
     head: nn.Module, features: Tensor, labels: np.ndarray, *, iterations: int, how: Adaptation, seed: int
 ) -> nn.Module:
     """A copy of a head, fine-tuned on the features of a support; the head itself stays as it is.
 
-    Margin loss with distance-weighted mining, Adam without weight decay, batches of 2 images of each class.
+    Margin loss with distance-weighted mining, Adam without weight decay, batches of 2 images of each class. Classes
+    have equally many images. Adam moves each weight by its own measure, so steps do not stay in the span of the
+    features: a step costs support x weights, and no Gram matrix can stand for it.
     """
+    members = class_members(labels)
     adapted = copy.deepcopy(head)
     adapted.requires_grad_(True).train()
     loss = Margin(beta=how.beta, miner=DistanceWeighted())
     optimizer = Adam(lr=how.lr, weight_decay=0.0).over([{"params": list(adapted.parameters())}])
-    batches = SamplesPerClass(batch_size=how.batch_size - how.batch_size % 2, per_class=2).over(labels, seed)
     targets = torch.from_numpy(labels)
     for step in range(iterations):
-        epoch, number = divmod(step, batches.batches_per_epoch)
-        rows = torch.from_numpy(batches.batch(Place(epoch, number)))
+        rows = torch.from_numpy(draw_batch(members, how.batch_size, derive(seed, "few-shot batch", step)))
         optimizer.zero_grad(set_to_none=True)
         loss(adapted(features[rows]), targets[rows], key=derive(seed, "few-shot mining", step)).backward()
         optimizer.step()

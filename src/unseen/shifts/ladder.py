@@ -18,14 +18,14 @@ _NOTHING_MORE = {"extra": "forbid"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A step of the walk: its name, classes on each side, and distances of class means and of samples."""
+    """A step of the walk: its name, classes on each side, distances of class means and, where measured, of samples."""
 
     __pydantic_config__ = _NOTHING_MORE
     name: str
     train: int
     test: int
     class_distance: float
-    sample_distance: float
+    sample_distance: float | None
 
 
 @dataclass(frozen=True)

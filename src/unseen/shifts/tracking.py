@@ -1,10 +1,14 @@
 """Frechet distances along a path of class divisions: from step to step only what moved is summed anew."""
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
 from unseen.evaluation.frechet import Moments, class_means, frechet_distance, moments
 from unseen.shifts.swapping import Labels, Sides, Values
+
+Level = Literal["class", "sample"]
 
 _ROWS_AT_ONCE = 8192
 
@@ -65,15 +69,13 @@ class Distances:
 
     def __init__(self, features: NDArray[np.floating], labels: Labels) -> None:
         self.means: Values = class_means(features, labels)
-        levels = {
+        levels: dict[Level, ClassRows] = {
             "class": ClassRows(self.means, np.arange(len(self.means))),
             "sample": ClassRows(features, labels),
         }
         self._tracked = {level: (Tracked(rows), Tracked(rows)) for level, rows in levels.items()}
 
-    def between(self, sides: Sides) -> dict[str, float]:
-        """Both distances; quickest for a division near to the one asked for before."""
-        return {
-            level: frechet_distance(train.follow(sides.train), test.follow(sides.test))
-            for level, (train, test) in self._tracked.items()
-        }
+    def between(self, sides: Sides, level: Level) -> float:
+        """The distance at a level; quickest for a division near to the one asked for before."""
+        train, test = self._tracked[level]
+        return frechet_distance(train.follow(sides.train), test.follow(sides.test))

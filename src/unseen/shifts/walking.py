@@ -1,4 +1,4 @@
-"""The steps of a ladder: divisions of the classes from the easiest over the start to the hardest, with distances."""
+"""The steps of a ladder: divisions of the classes from the easiest over the start to the hardest."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ _NOISE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A division with its distances; "-20" is 20 swaps easier than the start "0", "6" is 6 swaps harder, and "R22"
-    has lost 22 classes from each side of the last harder one."""
+    """A division with its distance of class means; "-20" is 20 swaps easier than the start "0", "6" is 6 swaps harder,
+    and "R22" has lost 22 classes from each side of the last harder one."""
 
     name: str
     sides: Sides
-    distances: dict[str, float]
+    distance: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,9 @@ def walk_ladder(
     done: list[Step] = []
 
     def step(name: str, sides: Sides) -> Step:
-        made = Step(name, sides, distances.between(sides))
+        made = Step(name, sides, distances.between(sides, "class"))
         done.append(made)
-        tell(len(done), f"step {name}: {made.distances['class']:.4g}")
+        tell(len(done), f"step {name}: {made.distance:.4g}")
         return made
 
     def along(steps: int, history: int, sign: int) -> list[Step]:
@@ -83,7 +83,7 @@ def walk_ladder(
     gone = remove_classes(distances.means, last.sides, removals=swaps, iterations=walk.removals)
     for number, sides in enumerate(gone, start=1):
         made = step(f"R{number * swaps}", sides)
-        if made.distances["class"] < (1 - _NOISE) * last.distances["class"]:
+        if made.distance < (1 - _NOISE) * last.distance:
             break
         removed.append(made)
         last = made

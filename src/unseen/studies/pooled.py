@@ -1,14 +1,13 @@
 """Pooled features of a whole catalogue by a backbone that is not trained, cached as the depth `frozen` caches them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unseen.core.config import Record
-from unseen.data import Catalogue
+from unseen.data import Catalogue, Split
 from unseen.data.cache import cache_folder
 from unseen.models import embed
 from unseen.studies.depths import items_at_depth, part_at_depth
@@ -33,15 +32,30 @@ def pooled_features(settings: Mapping[str, Any], *, cache: Path | None = None, w
     """The features that a run with these settings (`data`, `model`, `transform`, `seed`) would train a head on."""
     own = {"depth": "frozen", "loss": None, "embedding_size": None, "head": "random"}
     prepared = prepare({**settings, **own})
-    recipe, catalogue = prepared.recipe, prepared.catalogue
-    everything = np.arange(len(catalogue))
+    features = features_by(prepared.recipe, prepared.catalogue, cache=cache, workers=workers)
+    return Pooled(prepared.catalogue, features, prepared.recipe)
+
+
+def features_by(recipe: Recipe, catalogue: Catalogue, *, cache: Path | None = None, workers: int = 0) -> np.ndarray:
+    """The features of any catalogue by the model and the transform of a recipe of depth `frozen`."""
     if catalogue.source.kind == "features" and recipe.model["name"] == "identity":
-        return Pooled(catalogue, catalogue.source.features, recipe)  # type: ignore[attr-defined]
+        return catalogue.source.features  # type: ignore[attr-defined]
+    everything = np.arange(len(catalogue))
     items = items_of(recipe, catalogue)
     model = model_of(recipe, items)
     parts = part_at_depth(recipe, model, items)
-    whole = replace(prepared.split, train=everything, validation=everything[:0], test=everything[:0])
+    nothing = everything[:0]
+    whole = Split(
+        name="everything",
+        train=everything,
+        validation=nothing,
+        test=nothing,
+        queries=nothing,
+        gallery=nothing,
+        classes={},
+        fingerprint="",
+    )
     where = cache_folder() if cache is None else cache
     seen = items_at_depth(recipe, model, parts, items, whole, cache=where, workers=workers)
     features = embed(parts.trained, seen, everything, workers=workers if seen is items else 0)
-    return Pooled(catalogue, features.flatten(1).numpy(), recipe)
+    return features.flatten(1).numpy()

@@ -1,0 +1,169 @@
+"""Few-shot gains of a finished study: what a few images of each test class are worth, against the distance (O)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unseen.core.errors import DataError
+from unseen.core.registry import nearest
+from unseen.reports.analysis import Analysis
+from unseen.reports.plotting import GREY, MARKS, SERIES, label, panels
+from unseen.shifts import Adaptation, FewShot
+from unseen.shifts.episodes import EPISODES, SHOTS
+from unseen.shifts.few_shot import SCORES, Gain
+from unseen.studies import Store
+from unseen.studies.run_few_shot import run_few_shot
+from unseen.studies.runner import STORE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLUMNS = (
+    "data", "split", "method", "seed", "shots", "distance", "zero-shot", "zero-shot low", "zero-shot high",
+    "few-shot", "few-shot low", "few-shot high", "gain", "gain low", "gain high", "episodes", "classes", "left out",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AdaptedCell:
+    """A finished cell on a rung, with its gain for one number of shots."""
+
+    data: str
+    split: str
+    method: str
+    seed: int
+    found: FewShot
+
+
+def read_adapted(
+    folder: Path,
+    *,
+    shots: Sequence[int] = SHOTS,
+    episodes: int = EPISODES,
+    how: Adaptation | None = None,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> list[AdaptedCell]:
+    """Every trained cell of a study whose split is a rung of a ladder, adapted; what was computed before is read.
+
+    Raises:     DataError for a folder without a study, or a study without such a cell
+    """
+    if not (folder / STORE).is_file():
+        raise DataError(f"{folder} is no folder of a study", use="what `unseen study` wrote")
+    with Store(folder / STORE) as store:
+        results = store.results()
+    cells = [
+        result.cell
+        for result in results
+        if result.content["protocol"]["epochs"] > 0 and result.cell.config["split"]["name"] == "ladder"
+    ]
+    if not cells:
+        raise DataError(
+            f"no trained cell of {folder} is on a rung of a ladder", use="splits such as ladder=FILE:rung=1"
+        )
+    found = []
+    for done, cell in enumerate(cells):
+        tell(done, len(cells))
+        gains = run_few_shot(folder / "cells" / cell.name, shots=shots, episodes=episodes, how=how)
+        found += [AdaptedCell(cell.data, cell.split, cell.method, cell.seed, each) for each in gains]
+    tell(len(cells), len(cells))
+    return found
+
+
+def few_shot_gains(cells: Sequence[AdaptedCell], score: str) -> Analysis:
+    """Zero-shot and few-shot scores of every cell, and relative gain against distance.
+
+    Raises:     DataError for a score that was not measured, or test classes too small for any number of shots
+    """
+    if score not in SCORES:
+        raise DataError(f"few-shot scores are {', '.join(SCORES)}{nearest(score, list(SCORES))}", got=score)
+    if not cells:
+        raise DataError("the test classes are too small for any number of shots and two queries", use="larger classes")
+    rows = [_row(cell, cell.found.gains[score]) for cell in cells]
+    return Analysis(
+        name="few-shot",
+        draw=lambda: _figure(cells, score),
+        columns=_COLUMNS,
+        rows=rows,
+        shown=(
+            "split",
+            "method",
+            "seed",
+            "shots",
+            "distance",
+            "zero-shot",
+            "few-shot",
+            "gain",
+            "gain low",
+            "gain high",
+        ),
+        remarks=_remarks(cells, score),
+    )
+
+
+def _row(cell: AdaptedCell, gain: Gain) -> list[Any]:
+    found = cell.found
+    spans = [(None,) * 3 if each is None else (each.mean, each.low, each.high) for each in vars(gain).values()]
+    places = [cell.data, cell.split, cell.method, cell.seed, found.shots, found.distance]
+    numbers = [number for span in spans for number in span]
+    return ["" if value is None else value for value in [*places, *numbers]] + [
+        found.episodes, found.classes, found.left_out
+    ]  # fmt: skip
+
+
+def _remarks(cells: Sequence[AdaptedCell], score: str) -> list[str]:
+    remarks = []
+    for shots in sorted({cell.found.shots for cell in cells}):
+        shares = [cell.found.gains[score].share for cell in cells if cell.found.shots == shots]
+        spans = [(share.low, share.high) for share in shares if share is not None]
+        sure = [(low, high) for low, high in spans if low is not None and high is not None]
+        up, down = sum(low > 0 for low, _ in sure), sum(high < 0 for _, high in sure)
+        mean = 100 * float(np.mean([share.mean for share in shares if share is not None] or [np.nan]))
+        remarks.append(
+            f"{shots} shots: {score} changes by {mean:+.1f} % on average; of {len(sure)} cells {up} gain and {down} "
+            "lose beyond their 95 % interval over episodes"
+        )
+    return remarks
+
+
+def _figure(cells: Sequence[AdaptedCell], score: str) -> "Figure":
+    every = sorted({cell.found.shots for cell in cells})
+    figure, rows = panels(1, len(every), width=4.4 * len(every), height=4.2)
+    for place, shots in zip(rows[0], every, strict=True):
+        _draw(place, [cell for cell in cells if cell.found.shots == shots], score)
+        place.set_title(f"{shots} shots")
+        place.set_xlabel("Frechet distance of class means")
+    rows[0][0].set_ylabel(f"relative gain of {label(score)} (%)")
+    rows[0][-1].legend(loc="best")
+    return figure
+
+
+def _draw(place: "Axes", cells: Sequence[AdaptedCell], score: str) -> None:
+    """A line for each method, the mean over seeds; bars are the mean interval of a seed, as seeds share episodes."""
+    place.axhline(0, color=GREY, linewidth=0.8)
+    for number, method in enumerate(dict.fromkeys((cell.data, cell.method) for cell in cells)):
+        at: dict[float, list[tuple[float, float]]] = {}
+        for cell in cells:
+            share = cell.found.gains[score].share
+            if (cell.data, cell.method) == method and share is not None and cell.found.distance is not None:
+                half = 0.0 if share.high is None else share.high - share.mean
+                at.setdefault(cell.found.distance, []).append((share.mean, half))
+        distances = sorted(at)
+        means, halves = (
+            [100 * float(np.mean([pair[part] for pair in at[distance]])) for distance in distances] for part in (0, 1)
+        )
+        place.errorbar(
+            distances,
+            means,
+            halves,
+            fmt=f"{MARKS[number % len(MARKS)]}-",
+            color=SERIES[number % len(SERIES)],
+            markersize=4,
+            capsize=2,
+            linewidth=1.2,
+            label=label(method[1]),
+        )
+    place.grid(True, axis="y")

@@ -1,0 +1,132 @@
+r"""What recall to expect at a distance: read from the rungs of a ladder, never beyond them.
+
+Distances of groups of few classes are larger by chance, whatever the shift: means and covariances between classes are
+those of the classes that happened to be drawn. To first order that part is
+
+.. math:: c \, (1/k_1 + 1/k_2)
+
+for groups of k_1 and k_2 classes. c is measured on random halves of the classes, and its part is taken from every
+distance that is compared: what is left is `shift`, which is comparable between groups of any number of classes and,
+as `corrected_distance` is, of rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from unseen.core.checks import check_count
+from unseen.core.errors import DataError
+from unseen.core.randomness import derive, numpy_generator
+from unseen.evaluation.neighbours import nearest_neighbours
+from unseen.shifts.small_samples import corrected_distance
+from unseen.shifts.swapping import Labels
+
+HALVES = 3
+GALLERIES = 5
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Recall@1 in galleries of so many classes, the deviation between classes, and how many classes it is known of."""
+
+    value: float
+    deviation: float
+    known: int
+
+
+@dataclass(frozen=True)
+class ScoredRung:
+    """A rung as it is compared: its shift, and the recall on its test classes."""
+
+    number: int
+    distance: float
+    shift: float
+    recall: Recall
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The recall to expect, with a 95 % interval for one gallery; None beyond the hardest rung.
+
+    ``place`` is "below" the easiest rung (whose recall is then given), "between" two rungs, or "beyond" the hardest.
+    """
+
+    place: Literal["below", "between", "beyond"]
+    near: tuple[int, ...]
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def chance_rate(features: NDArray[np.floating], labels: Labels, *, seed: int = 0) -> float:
+    """c, so that c (1/k_1 + 1/k_2) is the mean corrected distance of random groups of k_1 and k_2 of these classes."""
+    known = np.unique(labels)
+    half = len(known) // 2
+    found = []
+    for number in range(HALVES):
+        order = numpy_generator(derive(seed, "random halves", number)).permutation(known)
+        is_first = np.isin(labels, order[:half])
+        found.append(corrected_distance(features[is_first], features[~is_first]).value)
+    return max(0.0, float(np.mean(found))) / (1 / half + 1 / (len(known) - half))
+
+
+def gallery_recall(
+    embeddings: NDArray[np.floating], labels: Labels, *, classes: int | None = None, seed: int = 0
+) -> Recall:
+    """Recall@1 among so many classes, the mean over random galleries where there are more classes than that.
+
+    A gallery of fewer classes is easier, so recalls are compared only in galleries of one size.
+
+    Empty:   classes of a single image have nothing to find and are left out
+    Raises:  DataError for fewer than two other classes
+    """
+    known, sizes = np.unique(labels, return_counts=True)
+    known = known[sizes > 1]
+    count = len(known) if classes is None else min(classes, len(known))
+    if count < 2:
+        raise DataError("recall needs at least two classes of two images", got=count)
+    hits: list[NDArray[np.float64]] = []
+    for number in range(GALLERIES if count < len(known) else 1):
+        chosen = numpy_generator(derive(seed, "galleries", number)).permutation(known)[:count]
+        rows = np.flatnonzero(np.isin(labels, chosen))
+        own = np.unique(labels[rows], return_inverse=True)[1]
+        right = nearest_neighbours(embeddings[rows], own, k=1).right[:, 0]
+        hits.append(np.stack([np.bincount(own, right), np.bincount(own)]))
+    value = float(np.mean([right.sum() / rows.sum() for right, rows in hits]))
+    shares = np.concatenate([right / rows for right, rows in hits])
+    return Recall(value, float(shares.std(ddof=1)), len(known))
+
+
+def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expected:
+    r"""The recall between the rungs next to a shift, linearly; nothing is extrapolated.
+
+    The interval has two parts, added in squares: that of a gallery of so many classes, and how badly rungs are read
+    from their neighbours (each inner rung left out in turn).
+
+    Raises:  DataError for fewer than two rungs
+    """
+    check_count("expect", "classes", classes, at_least=2)
+    if len(rungs) < 2:
+        raise DataError("a ladder needs at least two measured rungs", got=len(rungs), use="more images of each class")
+    order = sorted(rungs, key=lambda rung: rung.shift)
+    places, values = (np.array(each) for each in zip(*((r.shift, r.recall.value) for r in order), strict=True))
+    if shift > places[-1]:
+        return Expected("beyond", (order[-1].number,))
+    after = int(np.searchsorted(places, shift))
+    near = order[:1] if after == 0 else order[after - 1 : after + 1]
+    inner = range(1, len(order) - 1)
+    missed = [values[at] - np.interp(places[at], np.delete(places, at), np.delete(values, at)) for at in inner]
+    misfit = float(np.sqrt(np.mean(np.square(missed)))) if missed else 0.0
+    deviation = max(rung.recall.deviation for rung in near)
+    known = min(rung.recall.known for rung in near)
+    error = np.sqrt(deviation**2 * (1 / classes + 1 / known) + misfit**2)
+    half = float(student.ppf(0.975, max(1, min(classes, known) - 1)) * error)
+    value = float(np.interp(shift, places, values))
+    numbers = tuple(rung.number for rung in near)
+    return Expected(
+        "below" if after == 0 else "between", numbers, value, max(0.0, value - half), min(1.0, value + half)
+    )

@@ -1,0 +1,77 @@
+"""Expected recall: read between rungs, refused beyond them; shifts of groups of few classes are comparable."""
+
+import numpy as np
+import pytest
+from two_groups import gaussian_catalogue
+
+from unseen.core.errors import DataError
+from unseen.shifts.expecting import Recall, ScoredRung, chance_rate, expect, gallery_recall
+from unseen.shifts.small_samples import corrected_distance
+
+
+def rungs(*pairs, deviation=0.1, known=50):
+    return [
+        ScoredRung(number, shift, shift, Recall(recall, deviation, known))
+        for number, (shift, recall) in enumerate(pairs, start=1)
+    ]
+
+
+def test_between_rungs_the_recall_is_read_from_the_line():
+    found = expect(rungs((0, 0.8), (10, 0.6), (20, 0.4)), 5, classes=50)
+    assert found.place == "between"
+    assert found.near == (1, 2)
+    assert found.value == pytest.approx(0.7)
+    # On a straight line no rung is missed: only the classes of two galleries are left.
+    assert found.high - found.value == pytest.approx(2.0096 * 0.1 * np.sqrt(2 / 50), rel=1e-4)
+
+
+def test_a_bend_widens_the_interval():
+    straight = expect(rungs((0, 0.8), (10, 0.6), (20, 0.4)), 5, classes=50)
+    bent = expect(rungs((0, 0.8), (10, 0.75), (20, 0.4)), 5, classes=50)
+    assert bent.high - bent.low > straight.high - straight.low
+
+
+def test_nothing_is_extrapolated():
+    ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
+    beyond = expect(ladder, 20.5, classes=50)
+    assert (beyond.place, beyond.near, beyond.value, beyond.low) == ("beyond", (3,), None, None)
+    below = expect(ladder, -3, classes=50)
+    assert (below.place, below.near, below.value) == ("below", (1,), 0.8)
+    with pytest.raises(DataError, match="at least two measured rungs; got 1"):
+        expect(ladder[:1], 5, classes=50)
+
+
+def test_the_order_of_rungs_does_not_matter():
+    ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
+    assert expect(ladder[::-1], 12, classes=20) == expect(ladder, 12, classes=20)
+
+
+def test_recall_equals_a_loop_and_smaller_galleries_are_easier():
+    made = gaussian_catalogue(classes=12, per_class=6, gap=0.0, mixed=0.0)
+    rows, labels = made.source.features, made.labels
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    hits = []
+    for number, own in enumerate(unit):
+        similarity = unit @ own
+        similarity[number] = -np.inf
+        hits.append(labels[similarity.argmax()] == labels[number])
+    whole = gallery_recall(rows, labels)
+    assert whole.value == pytest.approx(np.mean(hits))
+    assert whole.known == 12
+    assert gallery_recall(rows, labels, classes=3).value > whole.value
+    with pytest.raises(DataError, match="at least two classes of two images"):
+        gallery_recall(rows[labels == 0], labels[labels == 0])
+
+
+def test_chance_explains_the_distance_of_random_groups_of_any_size():
+    made = gaussian_catalogue(classes=120, per_class=10, gap=0.0, mixed=0.0)
+    rows, labels = made.source.features, made.labels
+    rate = chance_rate(rows, labels)
+    generator = np.random.default_rng(1)
+    for count in (12, 30):
+        found = []
+        for _ in range(12):
+            is_drawn = np.isin(labels, generator.permutation(120)[:count])
+            found.append(corrected_distance(rows[~is_drawn], rows[is_drawn]).value)
+        # Distances of few classes scatter widely; a rate that ignored their number would be wrong by 3 and more.
+        assert np.mean(found) == pytest.approx(rate * (1 / count + 1 / (120 - count)), rel=0.5)

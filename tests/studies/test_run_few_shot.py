@@ -1,0 +1,91 @@
+"""Few-shot scores of a finished run are those of its weights on its rung, and are computed once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from two_groups import gaussian_catalogue
+
+from unseen.core.config import hash_of
+from unseen.core.errors import DataError
+from unseen.core.files import read_json
+from unseen.core.processes import identity
+from unseen.data import load_catalogue, split_catalogue
+from unseen.reports.few_shot_gains import few_shot_gains, read_adapted
+from unseen.shifts import Adaptation, Walk, build_ladder, few_shot_on_rung, read_ladder, write_ladder
+from unseen.studies import load_run, run
+from unseen.studies import run_few_shot as module
+from unseen.studies.plan import Cell
+from unseen.studies.run_few_shot import FILE, run_few_shot
+from unseen.studies.runner import STORE
+from unseen.studies.store import Store, create_store
+
+QUICK = Adaptation(iterations={2: 5, 5: 5, 10: 5}, lr=0.01, batch_size=16)
+SETTINGS = {"data": "features=groups.npz", "embedding_size": 4, "epochs": 1, "loss": "margin"}
+
+
+@pytest.fixture
+def rung(tmp_path, monkeypatch):
+    """The settings of a run on the second rung of a ladder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    made = gaussian_catalogue(mixed=0.3, per_class=8)
+    np.savez("groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
+    catalogue = load_catalogue("features=groups.npz")
+    walk = Walk(swaps=2, easier=1, harder=2, removals=1)
+    start = split_catalogue(catalogue, "first:validation=0")
+    write_ladder(Path("ladder.json"), build_ladder(catalogue, catalogue.source.features, start, walk=walk, rungs=3))
+    return SETTINGS | {"split": "ladder=ladder.json:rung=2", "sampler": "samples_per_class:batch_size=16,per_class=2"}
+
+
+def test_scores_are_those_of_the_weights_on_the_rung_and_are_kept(rung, tmp_path, monkeypatch):
+    run(rung, tmp_path / "run")
+    found = run_few_shot(tmp_path / "run", shots=(2, 5, 10), episodes=2, how=QUICK)
+    # Classes of 8 images have none left for 10 shots and two queries.
+    assert [each.shots for each in found] == [2, 5]
+    prepared, items, model = load_run(tmp_path / "run")
+    ladder = read_ladder(Path("ladder.json"))
+    again = few_shot_on_rung(model, items, prepared.split, ladder, shots=2, episodes=2, how=QUICK)
+    assert found[0] == again
+    assert found[0].distance == ladder.rungs[1].class_distance
+    monkeypatch.setattr(module, "few_shot_on_rung", None)
+    assert run_few_shot(tmp_path / "run", shots=(2, 5, 10), episodes=2, how=QUICK) == found
+    assert set(read_json(tmp_path / "run" / FILE)["found"]) == {"2", "5", "10"}
+
+
+def test_a_run_without_a_ladder_is_refused(rung, tmp_path):
+    run(rung | {"split": "fraction"}, tmp_path / "run")
+    with pytest.raises(DataError, match="few-shot episodes belong to a ladder; got 'fraction'"):
+        run_few_shot(tmp_path / "run", how=QUICK)
+    with pytest.raises(DataError, match="holds no trained weights"):
+        run_few_shot(tmp_path / "nowhere", how=QUICK)
+
+
+def test_a_study_over_rungs_is_analysed(rung, tmp_path):
+    folder, cells = tmp_path / "study", []
+    for number in (1, 3):
+        config = rung | {"split": {"name": "ladder", "path": "ladder.json", "rung": number}, "seed": 0}
+        cells.append(Cell(hash_of(config), "groups", f"rung {number}", "margin", 0, config))
+        run(config, folder / "cells" / cells[-1].name)
+    create_store(folder / STORE)
+    with Store(folder / STORE) as store:
+        store.set_plan(cells, {"title": "made up"})
+        owner = identity()
+        for _ in cells:
+            name = store.claim(owner).name
+            store.finish(name, owner, read_json(folder / "cells" / name / "result.json"))
+    found = read_adapted(folder, shots=(2,), episodes=2, how=QUICK)
+    analysis = few_shot_gains(found, "recall@1")
+    assert len(analysis.rows) == 2
+    assert all(len(row) == len(analysis.columns) for row in analysis.rows)
+    by_column = dict(zip(analysis.columns, analysis.rows[1], strict=True))
+    gain = found[1].found.gains["recall@1"]
+    assert by_column["split"] == "rung 3"
+    assert by_column["zero-shot"] == gain.zero_shot.mean
+    assert by_column["gain high"] == gain.share.high
+    assert analysis.remarks[0].startswith("2 shots: recall@1 changes by ")
+    assert analysis.draw() is not None
+    with pytest.raises(DataError, match=r"few-shot scores are recall@1, map@1000"):
+        few_shot_gains(found, "nmi")
+    with pytest.raises(DataError, match="is no folder of a study"):
+        read_adapted(tmp_path)
