@@ -38,7 +38,7 @@ def train(
 
             def tell(done: int, total: int, words: str) -> None:
                 if not bars:  # what comes before the first step, such as a cache, has a bar of its own
-                    bars.append(open_bars.enter_context(progress_bar(method, total=total)))
+                    bars.append(open_bars.enter_context(progress_bar(method, total=total, done=done)))
                 bars[0].set(done, total, words)
 
             result = run(

@@ -26,15 +26,16 @@ def console() -> Console:
 class Bar:
     """One line of progress; `advance` moves it, `say` changes the words behind it."""
 
-    def __init__(self, progress: Progress | None, description: str, total: int) -> None:
+    def __init__(self, progress: Progress | None, description: str, total: int, done: int = 0) -> None:
         self._progress = progress
         self._total = max(total, 1)
-        self._done = 0
+        self._done = done
+        self._before = done  # by an earlier process: says nothing about this one's speed
         self._shown = time.monotonic()
         self._started = time.monotonic()
         self._description = description
         self._words = ""
-        self._task = progress.add_task(description, total=total, words="") if progress else None
+        self._task = progress.add_task(description, total=total, completed=done, words="") if progress else None
 
     def advance(self, steps: int = 1) -> None:
         """Move on by that many steps."""
@@ -44,7 +45,8 @@ class Bar:
         elif time.monotonic() - self._shown > 15:
             # No terminal to redraw: a plain line now and then, so that a log shows life and time left.
             self._shown = time.monotonic()
-            left = (self._shown - self._started) / max(self._done, 1) * (self._total - self._done)
+            each = (self._shown - self._started) / max(self._done - self._before, 1)
+            left = each * (self._total - self._done)
             console().print(f"{self._description} {self._done}/{self._total}, about {left:.0f} s left {self._words}")
 
     def set(self, done: int, total: int, words: str = "") -> None:
@@ -64,13 +66,15 @@ class Bar:
 
 @contextmanager
 def progress_bar(description: str, total: int, *, done: int = 0, quiet: bool = False) -> Iterator[Bar]:
-    """A progress bar with time left on a terminal, a line every 15 seconds elsewhere, nothing when quiet."""
+    """A progress bar with time left on a terminal, a line every 15 seconds elsewhere, nothing when quiet.
+
+    ``done`` steps were made before, by a process that this one continues.
+    """
     if quiet:
         yield Bar(Progress(disable=True), description, total)
         return
     if not sys.stderr.isatty():
-        bar = Bar(None, description, total - done)
-        yield bar
+        yield Bar(None, description, total, done)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -82,10 +86,7 @@ def progress_bar(description: str, total: int, *, done: int = 0, quiet: bool = F
         TextColumn("{task.fields[words]}"),
     )
     with Progress(*columns, console=console()) as progress:
-        bar = Bar(progress, description, total)
-        if done:
-            bar.advance(done)
-        yield bar
+        yield Bar(progress, description, total, done)
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,18 @@
+import re
+
+import pytest
+
+from unseen.core import console
+
+
+@pytest.mark.parametrize("done", [0, 90])
+def test_time_left_follows_from_the_steps_of_this_process(done, monkeypatch, capsys):
+    now = 100.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    with console.progress_bar("margin", total=100, done=done) as bar:
+        now += 20
+        bar.set(done + 5, 100, "loss 1")
+    line = capsys.readouterr().err
+    assert f"{done + 5}/100" in line and "loss 1" in line
+    left = int(re.search(r"about (\d+) s left", line)[1])
+    assert left == 20 / 5 * (100 - done - 5)
