@@ -1,14 +1,14 @@
 """`unseen toy` and `unseen analyse`: pictures that explain why a method generalises, or does not."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unseen.cli import options
+
 if TYPE_CHECKING:
-    from unseen.reports.analysis import Analysis
-    from unseen.reports.studied import Studied
+    from unseen.core.config import Record
 
 
 def toy(
@@ -54,38 +54,31 @@ Folder = Annotated[Path, typer.Argument(help="The folder of a finished study.")]
 Score = Annotated[str, typer.Option(help="The score on unseen classes that methods are compared by.")]
 
 
+Shown = Annotated[str, typer.Option(help="What to take, separated by commas; everything when left out.")]
+
+
 @app.command("spectral-decay", help="Spectral decay against recall of all methods, with and without regularisation.")
 def spectral_decay(folder: Folder, score: Score = "recall@1") -> None:
     """Fig. 10 of Roth et al. for a study such as `regularisation`."""
-    from unseen.reports.spectral_decay import spectral_decay as analysis
-
-    _analyse(folder, score, analysis)
+    analyse("spectral-decay", folder, {"score": score})
 
 
 @app.command("spectra", help="Singular values with and without rho-regularisation, of all images and by class.")
 def spectra(folder: Folder, score: Score = "recall@1") -> None:
     """Fig. 11 of Roth et al. for a study such as `regularisation`."""
-    from unseen.reports.paired_spectra import paired_spectra
-    from unseen.reports.studied import REGULARISED
-
-    _analyse(folder, score, lambda studied: paired_spectra(studied, REGULARISED, "spectra"))
+    analyse("spectra", folder, {"score": score})
 
 
 @app.command("p-switch", help="Recall and spectral decay over the share of switched triplets.")
 def p_switch(folder: Folder, score: Score = "recall@1") -> None:
     """Fig. 8 of Roth et al. for a study such as `p-switch`."""
-    from unseen.reports.switching import p_switch_sweep
-
-    _analyse(folder, score, p_switch_sweep)
+    analyse("p-switch", folder, {"score": score})
 
 
 @app.command("mixup", help="Singular values, spectral decay and recall with and without manifold mixup.")
 def mixup(folder: Folder, score: Score = "recall@1") -> None:
     """Fig. 13 of Roth et al. for a study such as `mixup`."""
-    from unseen.reports.paired_spectra import paired_spectra
-    from unseen.reports.studied import MIXED
-
-    _analyse(folder, score, lambda studied: paired_spectra(studied, MIXED, "mixup"))
+    analyse("mixup", folder, {"score": score})
 
 
 @app.command("generalisation", help="A score over the rungs of a ladder, its aggregate, and how ranks change.")
@@ -95,22 +88,13 @@ def generalisation(
     distance: Annotated[str, typer.Option(help="Distances of rungs: class (class means) or sample.")] = "class",
 ) -> None:
     """Curves and aggregated scores of Milbich et al. for a study such as `ladder-frozen`."""
-    from unseen.core.checks import check_choice
-    from unseen.reports import collect
-    from unseen.reports.generalisation import LEVELS
-    from unseen.reports.shift_figures import generalisation as analysis
-
-    check_choice("analyse generalisation", "--distance", distance, tuple(LEVELS))
-    _tell(folder, analysis(collect(folder), score, distance))
+    analyse("generalisation", folder, {"score": score, "distance": distance})
 
 
 @app.command("structure", help="Scores of structure against a retrieval score over all rungs and methods.")
 def structure(folder: Folder, score: Score = "recall@1") -> None:
     """Figs. 6 and 7 of Milbich et al. for a study such as `ladder-frozen`."""
-    from unseen.reports import collect
-    from unseen.reports.shift_figures import structure_against_shift
-
-    _tell(folder, structure_against_shift(collect(folder), score))
+    analyse("structure", folder, {"score": score})
 
 
 @app.command("few-shot", help="What a few images of each test class are worth, for a study over rungs of a ladder.")
@@ -119,41 +103,45 @@ def few_shot(
     score: Annotated[str, typer.Option(help="recall@1 or map@1000")] = "recall@1",
     shots: Annotated[str, typer.Option(help="Images of a class: some of 2, 5 and 10.")] = "2,5,10",
     episodes: Annotated[int, typer.Option(help="Episodes, at most 10.")] = 10,
+    methods: Shown = "",
+    splits: Shown = "",
+    seeds: Shown = "",
+    workers: options.Workers = 2,
 ) -> None:
     """Few-shot adaptation of Milbich et al.; what was computed before is read again."""
-    from unseen.core.checks import check_choice
-    from unseen.core.console import progress_bar
-    from unseen.reports.few_shot_gains import few_shot_gains, read_adapted
-    from unseen.shifts.episodes import EPISODES, SHOTS
-
-    counts = [int(each) if each.strip().isdecimal() else each for each in shots.split(",")]
-    for count in counts:
-        check_choice("few-shot", "--shots", count, SHOTS)
-    check_choice("few-shot", "--episodes", episodes, range(1, EPISODES + 1))
-    with progress_bar("adapting cells", total=1) as bar:
-        cells = read_adapted(folder, shots=[int(count) for count in counts], episodes=episodes, tell=bar.set)
-    _tell(folder, few_shot_gains(cells, score))
+    settings = {
+        "score": score,
+        "shots": _numbers(shots),
+        "episodes": episodes,
+        "methods": _texts(methods),
+        "splits": _texts(splits),
+        "seeds": _numbers(seeds),
+        "workers": workers,
+    }
+    analyse("few-shot", folder, settings)
 
 
-def _analyse(folder: Path, score: str, analyse: "Callable[[Studied], Analysis]") -> None:
-    """Print an analysis of a study's spectra and write it into the study's folder."""
-    from unseen.core.console import progress_bar
-    from unseen.reports.studied import read_study
-
-    with progress_bar("spectra of cells", total=1) as bar:
-        studied = read_study(folder, score, bar.set)
-    _tell(folder, analyse(studied))
+def _texts(joined: str) -> list[str]:
+    return [each.strip() for each in joined.split(",") if each.strip()]
 
 
-def _tell(folder: Path, found: "Analysis") -> None:
-    """Print an analysis and write it into the study's folder."""
-    from unseen.core.console import console, table
+def _numbers(joined: str) -> list[int | str]:
+    """Whole numbers; what is none stays a text, for the analysis to refuse."""
+    return [int(each) if each.isdecimal() else each for each in _texts(joined)]
+
+
+def analyse(name: str, folder: Path, settings: "Record") -> None:
+    """Make an analysis of a study, print it, and write it into the study's folder."""
+    from unseen.core.console import console, progress_bar, table
+    from unseen.reports.analyses import ANALYSES, FOLDER
     from unseen.reports.analysis import write_analysis
 
+    with progress_bar(f"{name}: cells", total=1) as bar:
+        found = ANALYSES[name](folder, bar.set, **settings)
     screen = console()
     if found.shown:
         screen.print(table(found.name, found.shown, found.lines(), left=3))
     for remark in found.remarks:
         screen.print(remark, markup=False, soft_wrap=True)
-    picture, numbers = write_analysis(found, folder / "analyses")
-    screen.print(f"wrote {picture}, and its numbers as {numbers.name} beside it")
+    picture, numbers = write_analysis(found, folder / FOLDER)
+    screen.print(f"wrote {picture}, and its numbers as {numbers.name} beside it", soft_wrap=True)

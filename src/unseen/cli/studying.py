@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli import options
+from unseen.cli.analysing import analyse
 
 Out = Annotated[Path | None, typer.Option(help="Folder of the study; out/NAME when left out.")]
 
@@ -45,10 +46,12 @@ def _study(
 ) -> None:
     from unseen.core.console import console
     from unseen.data.cache import VARIABLE
+    from unseen.reports.analyses import check_analyses
     from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
 
     screen = console()
     plan = load_plan(plan_name, data, ladder=ladder)
+    check_analyses(plan.analyses)
     folder = out or Path("out") / plan.name
     cells = plan_cells(plan)
     try:
@@ -65,6 +68,9 @@ def _study(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")
+    if not outcome.failed:
+        for name, settings in plan.analyses.items():
+            analyse(name, folder, dict(settings))
     _report(folder)
     if outcome.failed:
         screen.print("failed cells stay failed until they are asked for again: --retry-failed")

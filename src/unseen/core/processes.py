@@ -1,12 +1,19 @@
-"""Which process is which, and whether it still lives: a pid alone is not enough, pids are used again."""
+"""Which process is which, and whether it still lives: a pid alone is not enough, pids are used again. And a pool."""
 
 import ctypes
 import hashlib
+import multiprocessing
 import os
 import secrets
 import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def identity(pid: int | None = None) -> str:
@@ -36,6 +43,42 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)  # the parent ended before the kernel was asked
+
+
+def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[tuple[int, Result]]:
+    """`work` of every item, each with its place, in the order in which they are done.
+
+    One worker is this process. More are processes of one thread each, which end with this one; what one raises is
+    raised here and ends the others.
+    """
+    if workers == 1 or len(items) < 2:
+        for place, item in enumerate(items):
+            yield place, work(item)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        min(workers, len(items)), mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+    ) as pool:
+        places = {pool.submit(work, item): place for place, item in enumerate(items)}
+        try:
+            for future in as_completed(places):
+                yield places[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            # The pool would wait for what is in hand, which may take minutes.
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
+
+
+def _begin(parent: int) -> None:
+    """Begin a process of the pool: the parent alone answers to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent(parent)
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 def _start_of(pid: int) -> int | None:

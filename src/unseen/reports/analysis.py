@@ -13,6 +13,7 @@ from unseen.reports.tables import csv_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +47,17 @@ def _short(value: Any) -> str:
 
 
 def write_analysis(analysis: Analysis, folder: Path) -> tuple[Path, Path]:
-    """Write the picture (PNG) and its numbers (CSV) into a folder; gives their paths."""
+    """Write the picture (PNG, which holds the remarks) and its numbers (CSV) into a folder; gives their paths."""
     picture, numbers = (folder / f"{analysis.name}.{ending}" for ending in ("png", "csv"))
-    write_bytes(picture, drawn(analysis.draw))
+    write_bytes(picture, drawn(analysis.draw, "\n".join(analysis.remarks)))
     write_text(numbers, csv_of(analysis.columns, analysis.rows))
     return picture, numbers
+
+
+def remarks_of(picture: "Image") -> tuple[str, ...]:
+    """The remarks that `write_analysis` put into a picture."""
+    held = picture.info.get("Description", "")
+    return tuple(held.splitlines()) if isinstance(held, str) else ()
 
 
 def mean_and_deviation(values: np.ndarray) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from unseen.core.files import read_json
 from unseen.core.registry import score
 from unseen.evaluation.draws_files import load_draws
 from unseen.evaluation.shown import load_shown
+from unseen.reports.analyses import read_pictures
 from unseen.reports.content import MAY_DIFFER, Content, Failed, Row
 from unseen.studies import Store
 from unseen.studies.recipe import label_of
@@ -67,6 +68,7 @@ def _of_study(folder: Path) -> Content:
         # How many images of a class a batch holds belongs to a loss: proxies want one, pairs want several.
         may_differ=(*MAY_DIFFER, "per_class"),
         baseline=plan.get("baseline", ""),
+        pictures=read_pictures(folder),
         **_facts(rows),
     )
 

@@ -51,6 +51,19 @@ class Failed:
     sentence: str
 
 
+@dataclass(frozen=True)
+class Picture:
+    """An analysis as a report shows it: its picture as a data address, its remarks, and its numbers as texts."""
+
+    name: str
+    address: str
+    size: tuple[int, int]
+    remarks: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Content:
     """All that one report shows.
@@ -65,6 +78,7 @@ class Content:
     compare_with        the un-trained method that maps and neighbours show beside the best one
     may_differ          protocol fields (a component of the path) in which ranked rows may differ
     baseline            the method that paired differences of the others are taken to; "" for none
+    pictures            analyses of the study, drawn before
     ==================  ===============================================================================
     """
 
@@ -82,3 +96,4 @@ class Content:
     compare_with: str = "un-trained network"
     may_differ: Sequence[str] = MAY_DIFFER
     baseline: str = ""
+    pictures: Sequence[Picture] = ()

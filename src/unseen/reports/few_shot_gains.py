@@ -1,13 +1,16 @@
 """Few-shot gains of a finished study: what a few images of each test class are worth, against the distance (O)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.processes import in_processes
 from unseen.core.registry import nearest
 from unseen.reports.analysis import Analysis
 from unseen.reports.plotting import GREY, MARKS, SERIES, label, panels
@@ -45,9 +48,16 @@ def read_adapted(
     shots: Sequence[int] = SHOTS,
     episodes: int = EPISODES,
     how: Adaptation | None = None,
+    chosen: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+    workers: int = 1,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[AdaptedCell]:
     """Every trained cell of a study whose split is a rung of a ladder, adapted; what was computed before is read.
+
+    ========  ====================================================================================
+    chosen    "method", "split" or "seed" -> the labels of the cells to take; all where there are none
+    workers   processes, each with a core of its own
+    ========  ====================================================================================
 
     Raises:     DataError for a folder without a study, or a study without such a cell
     """
@@ -64,13 +74,25 @@ def read_adapted(
         raise DataError(
             f"no trained cell of {folder} is on a rung of a ladder", use="splits such as ladder=FILE:rung=1"
         )
-    found = []
-    for done, cell in enumerate(cells):
-        tell(done, len(cells))
-        gains = run_few_shot(folder / "cells" / cell.name, shots=shots, episodes=episodes, how=how)
-        found += [AdaptedCell(cell.data, cell.split, cell.method, cell.seed, each) for each in gains]
-    tell(len(cells), len(cells))
-    return found
+    for axis, labels in chosen.items():
+        known = sorted({getattr(cell, axis) for cell in cells})
+        for asked in labels:
+            if asked not in known:
+                texts = [str(each) for each in known]
+                close = nearest(str(asked), texts)
+                raise DataError(f"no trained cell has the {axis} '{asked}'{close} (there are: {', '.join(texts)})")
+        cells = [cell for cell in cells if not labels or getattr(cell, axis) in labels]
+    folders = [folder / "cells" / cell.name for cell in cells]
+    adapt = partial(run_few_shot, shots=shots, episodes=episodes, how=how)
+    gains: dict[int, list[FewShot]] = {}
+    for place, found in in_processes(adapt, folders, workers):
+        gains[place] = found
+        tell(len(gains), len(cells))
+    return [
+        AdaptedCell(cell.data, cell.split, cell.method, cell.seed, each)
+        for place, cell in enumerate(cells)
+        for each in gains[place]
+    ]
 
 
 def few_shot_gains(cells: Sequence[AdaptedCell], score: str) -> Analysis:

@@ -51,8 +51,10 @@ _LOOK: dict[str, Any] = {
 _DOTS_PER_INCH = 200
 
 
-def drawn(draw: "Callable[[], Figure]") -> bytes:
+def drawn(draw: "Callable[[], Figure]", description: str = "") -> bytes:
     """What `draw` draws, in our look, as a PNG file that says neither when nor by what it was made.
+
+    The file holds the description as its text.
 
     Equal data give equal bytes with one version of the plotting library.
     """
@@ -60,7 +62,8 @@ def drawn(draw: "Callable[[], Figure]") -> bytes:
 
     buffer = io.BytesIO()
     with matplotlib.rc_context(_LOOK):
-        draw().savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        held = {"Software": None} | ({"Description": description} if description else {})
+        draw().savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata=held)
     return buffer.getvalue()
 
 

@@ -55,6 +55,7 @@ class Plan:
     described  split label -> words that follow "On": "characters never seen in training"; for the report's headline
     skip       rules such as {method: raw, split: scripts, why: "..."}: cells that match all labels are left out
     baseline   label of the method that the report takes the paired differences of all others to; "" for none
+    analyses   name of an analysis (`unseen analyse --help`) -> its settings; made when all cells are done
     =========  ================================================================================
 
     The merge is shallow: a method that states `loss` replaces the whole `loss` of `base`, not a part of it.
@@ -70,6 +71,7 @@ class Plan:
     skip: tuple[Record, ...] = ()
     described: Mapping[str, str] = field(default_factory=dict)
     baseline: str = ""
+    analyses: Mapping[str, Record] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key in ("name", "title"):
@@ -97,6 +99,9 @@ class Plan:
             raise ConfigError(
                 f"plan '{self.name}': baseline names a method '{self.baseline}' that the plan lacks{close}"
             )
+        for name, settings in self.analyses.items():
+            if not isinstance(settings, Mapping):
+                raise ConfigError(f"plan '{self.name}': analyses: {name} must be a mapping of settings", got=settings)
         object.__setattr__(self, "skip", tuple(_checked_rule(self, rule) for rule in self.skip))
 
     def seeds_of(self, method: str) -> tuple[int, ...]:

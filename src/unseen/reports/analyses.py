@@ -1,0 +1,157 @@
+"""Analyses by name: what `unseen analyse` makes of a finished study, and what a plan may ask for after its cells."""
+
+import base64
+import csv
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from unseen.core.checks import check_choice, check_count
+from unseen.core.config import Record
+from unseen.core.errors import ConfigError, DataError
+from unseen.core.registry import nearest
+from unseen.reports.analysis import Analysis, remarks_of
+from unseen.reports.content import Picture
+from unseen.shifts.episodes import EPISODES, SHOTS
+
+FOLDER = "analyses"
+"""Where a study's folder holds them."""
+
+Tell = Callable[[int, int], None]
+MOST_ROWS = 400  # of numbers that a report shows beside a picture; the CSV has them all
+
+
+def spectral_decay(folder: Path, tell: Tell, *, score: str = "recall@1") -> Analysis:
+    """Spectral decay against a score of all methods, with and without regularisation: fig. 10 of Roth et al."""
+    from unseen.reports.spectral_decay import spectral_decay as analysed
+    from unseen.reports.studied import read_study
+
+    return analysed(read_study(folder, score, tell))
+
+
+def spectra(folder: Path, tell: Tell, *, score: str = "recall@1") -> Analysis:
+    """Singular values with and without rho-regularisation, of all images and by class: fig. 11 of Roth et al."""
+    from unseen.reports.paired_spectra import paired_spectra
+    from unseen.reports.studied import REGULARISED, read_study
+
+    return paired_spectra(read_study(folder, score, tell), REGULARISED, "spectra")
+
+
+def p_switch(folder: Path, tell: Tell, *, score: str = "recall@1") -> Analysis:
+    """A score and spectral decay over the share of switched triplets: fig. 8 of Roth et al."""
+    from unseen.reports.studied import read_study
+    from unseen.reports.switching import p_switch_sweep
+
+    return p_switch_sweep(read_study(folder, score, tell))
+
+
+def mixup(folder: Path, tell: Tell, *, score: str = "recall@1") -> Analysis:
+    """Singular values, spectral decay and a score with and without manifold mixup: fig. 13 of Roth et al."""
+    from unseen.reports.paired_spectra import paired_spectra
+    from unseen.reports.studied import MIXED, read_study
+
+    return paired_spectra(read_study(folder, score, tell), MIXED, "mixup")
+
+
+def generalisation(folder: Path, tell: Tell, *, score: str = "recall@1", distance: str = "class") -> Analysis:
+    """A score over the rungs of a ladder, its aggregate, and how ranks change: fig. 3 of Milbich et al."""
+    from unseen.reports.collecting import collect
+    from unseen.reports.generalisation import LEVELS
+    from unseen.reports.shift_figures import generalisation as analysed
+
+    check_choice("analyse generalisation", "distance", distance, tuple(LEVELS))
+    return analysed(collect(folder), score, distance)
+
+
+def structure(folder: Path, tell: Tell, *, score: str = "recall@1") -> Analysis:
+    """Scores of structure against a retrieval score over rungs and methods: figs. 6 and 7 of Milbich et al."""
+    from unseen.reports.collecting import collect
+    from unseen.reports.shift_figures import structure_against_shift
+
+    return structure_against_shift(collect(folder), score)
+
+
+def few_shot(
+    folder: Path,
+    tell: Tell,
+    *,
+    score: str = "recall@1",
+    shots: Sequence[int] = SHOTS,
+    episodes: int = EPISODES,
+    methods: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    workers: int = 2,
+) -> Analysis:
+    """What a few images of each test class are worth, for a study over rungs of a ladder (Milbich et al.)."""
+    from unseen.reports.few_shot_gains import few_shot_gains, read_adapted
+
+    for count in shots:
+        check_choice("few-shot", "shots", count, SHOTS)
+    check_choice("few-shot", "episodes", episodes, range(1, EPISODES + 1))
+    check_count("few-shot", "workers", workers)
+    chosen = {"method": methods, "split": splits, "seed": seeds}
+    return few_shot_gains(
+        read_adapted(folder, shots=shots, episodes=episodes, chosen=chosen, workers=workers, tell=tell), score
+    )
+
+
+ANALYSES: dict[str, Callable[..., Analysis]] = {
+    "spectral-decay": spectral_decay,
+    "spectra": spectra,
+    "p-switch": p_switch,
+    "mixup": mixup,
+    "generalisation": generalisation,
+    "structure": structure,
+    "few-shot": few_shot,
+}
+
+
+def check_analyses(asked: Mapping[str, Record]) -> None:
+    """Refuse, before a study begins, an analysis that does not exist or has no such setting.
+
+    Raises:     ConfigError
+    """
+    for name, settings in asked.items():
+        if name not in ANALYSES:
+            known = list(ANALYSES)
+            raise ConfigError(f"unknown analysis '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+        taken_by = inspect.signature(ANALYSES[name]).parameters.values()
+        taken = [each.name for each in taken_by if each.kind == each.KEYWORD_ONLY]
+        for key in settings:
+            if key not in taken:
+                raise ConfigError(
+                    f"analysis '{name}' has no setting '{key}'{nearest(str(key), taken)} (it has: {', '.join(taken)})"
+                )
+
+
+def read_pictures(folder: Path) -> list[Picture]:
+    """Every picture among the analyses of a study or run, with its numbers where they lie beside it."""
+    return [_read(path) for path in sorted((folder / FOLDER).glob("*.png"))]
+
+
+def _read(path: Path) -> Picture:
+    try:
+        with Image.open(path, formats=["PNG"]) as opened:
+            size, remarks = opened.size, remarks_of(opened)
+    except (OSError, ValueError, SyntaxError) as problem:
+        words = f"{path} is no picture of an analysis ({problem})"
+        raise DataError(words, use="unseen analyse, or remove it") from None
+    address = "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+    table = path.with_suffix(".csv")
+    lines: list[list[str]] = []
+    if table.is_file():
+        with table.open(encoding="utf-8", newline="") as file:
+            lines = list(csv.reader(file))
+    columns, rows = (lines[0], lines[1:]) if lines else ([], [])
+    shown = tuple(tuple(_rounded(value) for value in row) for row in rows[:MOST_ROWS])
+    return Picture(path.stem, address, size, remarks, tuple(columns), shown, len(rows) - len(shown))
+
+
+def _rounded(text: str) -> str:
+    try:
+        return f"{float(text):.4g}"
+    except ValueError:
+        return text
