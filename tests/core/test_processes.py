@@ -1,10 +1,16 @@
-"""Processes are told apart by pid, start and boot."""
+"""Processes are told apart by pid, start and boot; a pool of them does its work and leaves nobody behind."""
 
+import math
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import time
 
-from unseen.core.processes import identity, is_alive, is_here
+import pytest
+
+from unseen.core.processes import identity, in_processes, is_alive, is_here
 
 
 def test_this_process_is_here_and_alive_and_no_two_identities_are_equal():
@@ -37,3 +43,50 @@ def test_a_process_of_another_boot_is_not_here():
 
 def test_an_identity_holds_no_host_name():
     assert os.uname().nodename not in identity()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_every_item_is_done_once_with_its_place(workers):
+    found = dict(in_processes(math.factorial, [3, 1, 2], workers))
+    assert found == {0: 6, 1: 1, 2: 2}
+
+
+def test_what_a_process_raises_is_raised_here_and_no_process_stays():
+    with pytest.raises(ValueError, match="not defined for negative"):
+        list(in_processes(math.factorial, [3, -1, 2, 4], 2))
+    assert multiprocessing.active_children() == []
+
+
+def test_processes_of_the_pool_have_one_thread_and_pass_over_interrupts():
+    threads = dict(in_processes(os.getenv, ["OMP_NUM_THREADS"] * 2, 2))
+    assert set(threads.values()) == {"1"}
+    handled = dict(in_processes(signal.getsignal, [signal.SIGINT] * 2, 2))
+    assert set(handled.values()) == {signal.SIG_IGN}
+
+
+def test_an_interrupt_ends_the_pool_at_once_and_leaves_nobody_behind(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import time\n"
+        "from unseen.core.processes import in_processes\n"
+        "if __name__ == '__main__':\n"
+        "    list(in_processes(time.sleep, [600, 600, 600], 2))\n"
+    )
+    parent = subprocess.Popen([sys.executable, program], stderr=subprocess.PIPE, start_new_session=True)
+    children = f"/proc/{parent.pid}/task/{parent.pid}/children"
+    while len(_read(children)) < 3:  # the two, and the one that tracks what they share
+        assert parent.poll() is None
+        time.sleep(0.05)
+    owners = [identity(int(pid)) for pid in _read(children)]
+    time.sleep(0.5)
+    os.killpg(parent.pid, signal.SIGINT)
+    assert b"KeyboardInterrupt" in parent.communicate(timeout=60)[1]
+    deadline = time.monotonic() + 30
+    while any(map(is_alive, owners)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(is_alive, owners))
+
+
+def _read(path):
+    with open(path, encoding="ascii") as file:
+        return file.read().split()

@@ -2,16 +2,21 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from made_studies import decaying, distance_loss, write_study
 from PIL import Image
 
+from unseen.core.config import read_yaml
 from unseen.core.errors import ConfigError, DataError
 from unseen.evaluation.spectra import spectral_decay as rho_of_values
+from unseen.reports.analyses import ANALYSES, FOLDER, MOST_ROWS, check_analyses, read_pictures
 from unseen.reports.analysis import write_analysis
+from unseen.reports.content import Content
 from unseen.reports.correlating import correlation
+from unseen.reports.page import build_report
 from unseen.reports.paired_spectra import paired_spectra
 from unseen.reports.spectral_decay import spectral_decay
 from unseen.reports.studied import (
@@ -24,6 +29,7 @@ from unseen.reports.studied import (
     without_switch,
 )
 from unseen.reports.switching import p_switch_sweep, sweeps_of
+from unseen.studies.planning import shipped_plans
 
 # label -> loss, method, recall@1, rate of decay (1 would be a flat spectrum)
 REGULARISATION = {
@@ -174,3 +180,61 @@ def test_folders_scores_and_cells_that_are_not_there_are_named(tmp_path):
     next((folder / "cells").glob("*/model.safetensors")).unlink()
     with pytest.raises(DataError, match="holds no trained weights"):
         read_study(folder, "recall@1")
+
+
+def _page(folder):
+    return build_report(Content(title="t", version="0", rows=[], pictures=read_pictures(folder)))
+
+
+def test_the_report_shows_the_analyses_of_its_study(tmp_path):
+    folder = write_study(tmp_path / "study", REGULARISATION)
+    assert read_pictures(folder) == []
+    made = ANALYSES["spectral-decay"](folder, lambda done, total: None)
+    write_analysis(made, folder / FOLDER)
+    [picture] = read_pictures(folder)
+    assert picture.name == "spectral-decay"
+    assert picture.remarks == tuple(made.remarks)
+    assert picture.columns == tuple(made.columns)
+    assert len(picture.rows) == len(made.rows)
+    page = _page(folder)
+    assert picture.address in page
+    assert "<h2>Analyses</h2>" in page
+    for remark in made.remarks:
+        assert remark in page
+
+
+def test_words_of_strangers_in_pictures_and_tables_are_text(tmp_path):
+    folder = write_study(tmp_path / "study", REGULARISATION)
+    made = ANALYSES["spectral-decay"](folder, lambda done, total: None)
+    (folder / FOLDER).mkdir()
+    hostile = replace(made, name="a", remarks=["<script>alert(1)</script>"], columns=["<b>"], rows=[["<i>x</i>"]])
+    write_analysis(hostile, folder / FOLDER)
+    page = _page(folder)
+    assert "<script>" not in page
+    assert "<i>x" not in page
+    assert "&lt;i&gt;x" in page
+    (folder / FOLDER / "b.png").write_text("no picture")
+    with pytest.raises(DataError, match=r"b\.png is no picture of an analysis"):
+        read_pictures(folder)
+
+
+def test_a_long_table_is_cut_and_says_so(tmp_path):
+    folder = write_study(tmp_path / "study", REGULARISATION)
+    made = ANALYSES["spectral-decay"](folder, lambda done, total: None)
+    write_analysis(replace(made, columns=["n"], rows=[[n] for n in range(MOST_ROWS + 7)]), folder / FOLDER)
+    [picture] = read_pictures(folder)
+    assert (len(picture.rows), picture.left_out) == (MOST_ROWS, 7)
+    assert "7 more rows are in" in _page(folder)
+
+
+def test_an_analysis_that_does_not_exist_is_refused_before_a_study_begins():
+    check_analyses({"few-shot": {"shots": [2], "workers": 1}, "spectra": {}})
+    with pytest.raises(ConfigError, match="unknown analysis 'spectre'.*'spectra'"):
+        check_analyses({"spectre": {}})
+    with pytest.raises(ConfigError, match="analysis 'few-shot' has no setting 'shot'.*'shots'"):
+        check_analyses({"few-shot": {"shot": [2]}})
+
+
+@pytest.mark.parametrize("path", sorted(shipped_plans().values()), ids=lambda path: path.stem)
+def test_every_shipped_plan_asks_for_analyses_that_exist(path):
+    check_analyses(read_yaml(path).get("analyses", {}))

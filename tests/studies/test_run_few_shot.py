@@ -87,5 +87,11 @@ def test_a_study_over_rungs_is_analysed(rung, tmp_path):
     assert analysis.draw() is not None
     with pytest.raises(DataError, match=r"few-shot scores are recall@1, map@1000"):
         few_shot_gains(found, "nmi")
+    # Another number of processes reads what is there; chosen cells alone are taken.
+    assert read_adapted(folder, shots=(2,), episodes=2, how=QUICK, workers=2) == found
+    chosen = {"split": ["rung 3"], "method": (), "seed": [0]}
+    assert read_adapted(folder, shots=(2,), episodes=2, how=QUICK, chosen=chosen) == found[1:]
+    with pytest.raises(DataError, match=r"no trained cell has the split 'rung 2'.*there are: rung 1, rung 3"):
+        read_adapted(folder, chosen={"split": ["rung 2"]})
     with pytest.raises(DataError, match="is no folder of a study"):
         read_adapted(tmp_path)

@@ -56,6 +56,7 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers:
             yield place, work(item)
         return
     context = multiprocessing.get_context("spawn")
+    others = multiprocessing.active_children()
     with ProcessPoolExecutor(
         min(workers, len(items)), mp_context=context, initializer=_begin, initargs=(os.getpid(),)
     ) as pool:
@@ -67,7 +68,9 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers:
             pool.shutdown(wait=False, cancel_futures=True)
             # The pool would wait for what is in hand, which may take minutes.
             for process in multiprocessing.active_children():
-                process.kill()
+                if process not in others:
+                    process.kill()
+                    process.join()
             raise
 
 
