@@ -46,10 +46,11 @@ def _study(
     from unseen.core.console import console
     from unseen.data.cache import VARIABLE
     from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
+    from unseen.studies.planning import study_folder
 
     screen = console()
-    plan = load_plan(plan_name, data, ladder=ladder)
-    folder = out or Path("out") / plan.name
+    plan = load_plan(plan_name, data, ladder=ladder, folder=out, cache=cache)
+    folder = out or study_folder(plan.name)
     cells = plan_cells(plan)
     try:
         outcome = run_study(

@@ -36,7 +36,7 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
         if not any(record["name"] == "ladder" for record in records.values()):
             raise ConfigError("the study has no split of a ladder", got=ladder, use="no --ladder")
         records = {
-            label: record | {"path": ladder} if record["name"] == "ladder" else record
+            label: _with_path(record, ladder) if record["name"] == "ladder" else record
             for label, record in records.items()
         }
     made: Record = {}
@@ -50,6 +50,10 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
             words = described.pop(label)
             described |= {each: f"{words} ({each})" for each in own}
     return {**content, "splits": made} | ({"described": described} if described else {})
+
+
+def _with_path(record: Record, path: str) -> Record:
+    return {key: value for key, value in record.items() if key != "build"} | {"path": path}
 
 
 def _own_splits(label: str, record: Record, data: Any) -> dict[str, Record]:
