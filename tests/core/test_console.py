@@ -13,6 +13,7 @@ def test_time_left_follows_from_the_steps_of_this_process(done, monkeypatch, cap
         now += 20
         bar.set(done + 5, 100, "loss 1")
     line = capsys.readouterr().err
-    assert f"{done + 5}/100" in line and "loss 1" in line
+    assert f"{done + 5}/100" in line
+    assert "loss 1" in line
     left = int(re.search(r"about (\d+) s left", line)[1])
     assert left == 20 / 5 * (100 - done - 5)

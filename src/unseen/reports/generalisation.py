@@ -149,8 +149,8 @@ def step_of(table: Ranking) -> Step | None:
     if "ladder" not in facts or not all(isinstance(facts.get(level), (int, float)) for level in LEVELS.values()):
         return None
     name = str(facts.get("step", ""))
-    distances = [float(facts[level]) for level in LEVELS.values()]
-    return Step(table.split, name, *distances, group=name if facts.get("by") == GROUPS else "")
+    of_classes, of_samples = (float(facts[level]) for level in LEVELS.values())
+    return Step(table.split, name, of_classes, of_samples, name if facts.get("by") == GROUPS else "")
 
 
 def ladder_of(table: Ranking) -> str:
