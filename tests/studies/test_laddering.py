@@ -88,7 +88,8 @@ def test_a_plan_is_loaded_with_its_ladder_and_a_given_file_stands_in_its_place(p
     monkeypatch.chdir(place)
     (place / "plan.yaml").write_text(yaml.safe_dump(content_of(place, methods=["margin"], seeds=[1])))
     plan = load_plan("plan.yaml")
-    assert list(plan.splits) == ["halves", "rung 1", "rung 2", "rung 3"]
+    assert list(plan.splits)[:2] == ["halves", "rung mixed"]
+    assert list(plan.splits)[3:] == ["rung far"]
     ladder = place / "out" / "climbing" / LADDER
     on_rungs = [cell for cell in plan_cells(plan) if cell.split != "halves"]
     assert [(cell.method, cell.seed) for cell in on_rungs] == [("margin", 1)] * 3
@@ -100,7 +101,7 @@ def test_a_plan_is_loaded_with_its_ladder_and_a_given_file_stands_in_its_place(p
     }
     other = ladder.rename(place / "other.json")
     again = load_plan("plan.yaml", ladder=str(other))
-    assert again.splits["rung 2"]["path"] == str(other)
+    assert again.splits["rung far"]["path"] == str(other)
     assert not ladder.exists()
 
 
@@ -116,5 +117,5 @@ def test_the_demo_climbs_scripts_with_some_of_its_methods(place):
     plan = load_plan(str(place / "plan.yaml"), folder=place / "demo")
     assert len(plan.splits) == 4 == len(SIZES), "mixed, and three groups that are large enough"
     cells = plan_cells(plan)
-    assert len(cells) < 4 * sum(len(plan.seeds_of(method)) for method in plan.methods)
+    assert len(cells) == 16, "few enough for a demo"
     assert {"un-trained network"} < {cell.method for cell in cells}

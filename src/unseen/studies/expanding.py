@@ -18,7 +18,8 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
 
     ==========================================  ============================================================
     rung: {name: ladder, path: .., rungs: ..}   `rung 1`, `rung 2`, ...; rungs is `all` or a list of numbers
-                                                and of the words easiest, middle, hardest
+                                                and of the words easiest, middle, hardest; rungs that are
+                                                groups are called by their names, `rung Latin`
     from: {name: domains, pairs: all}           `from birds to birds`, `from birds to cars`, ... of all parts
     ==========================================  ============================================================
 
@@ -69,7 +70,8 @@ def _of_rungs(label: str, record: Record) -> dict[str, Record]:
         raise ConfigError(f"splits: {label}: rung and rungs say the same thing twice", use="one of them")
     if not isinstance(record.get("path"), str):
         raise ConfigError(f"splits: {label}: a ladder needs its file", got=record.get("path"), use="path, or --ladder")
-    count = len(read_ladder(Path(record["path"]).expanduser()).rungs)
+    ladder = read_ladder(Path(record["path"]).expanduser())
+    count = len(ladder.rungs)
     chosen = record["rungs"]
     if chosen == "all":
         numbers = list(range(1, count + 1))
@@ -80,7 +82,8 @@ def _of_rungs(label: str, record: Record) -> dict[str, Record]:
     if len(set(numbers)) < len(numbers):
         raise ConfigError(f"splits: {label}: a rung stands twice in rungs", got=chosen, use=f"{count} rungs, each once")
     shared = {key: value for key, value in record.items() if key != "rungs"}
-    return {f"{label} {number}": shared | {"rung": number} for number in numbers}
+    names = {number: ladder.rungs[number - 1].step if ladder.is_by_groups else number for number in numbers}
+    return {f"{label} {name}": shared | {"rung": number} for number, name in names.items()}
 
 
 def _number(label: str, chosen: Any, count: int) -> int:
