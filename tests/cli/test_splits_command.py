@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from many_groups import grouped_catalogue, write_features
 from two_groups import gaussian_catalogue
 from typer.testing import CliRunner
 
@@ -85,3 +86,40 @@ def test_what_cannot_be_built_is_refused_in_a_sentence(tmp_path, arguments, word
     with pytest.raises(ConfigError, match=words):
         unseen("build", *SHORT, *arguments)
     assert [path.name for path in tmp_path.iterdir()] == ["groups.npz"]
+
+
+@pytest.fixture
+def named_groups(tmp_path):
+    write_features(tmp_path / "named.npz", grouped_catalogue())
+    return ("--data", "features=named.npz", "--by", "groups")
+
+
+def test_groups_of_classes_become_a_ladder_that_is_shown(tmp_path, named_groups):
+    out = unseen("build", *named_groups, "--out", "ladder.json")
+    ladder = read_ladder(tmp_path / "ladder.json")
+    assert [rung.step for rung in ladder.rungs][::3] == ["mixed", "far"]
+    assert all(rung.step in out for rung in ladder.rungs)
+    assert "middle" in unseen("show", "ladder.json", "--no-maps")
+    assert (tmp_path / "ladder-distances.png").exists()
+    unseen("build", *named_groups, "--rungs", "3", "--out", "three.json")
+    assert len(read_ladder(tmp_path / "three.json").rungs) == 3
+    unseen("build", *named_groups, "--steps", "mixed, middle", "--out", "named.json")
+    assert [rung.step for rung in read_ladder(tmp_path / "named.json").rungs] == ["mixed", "middle"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--by", "colour"), "--by must be one of 'swaps', 'groups'; got 'colour'"),
+        (("--start", "first"), "--start is for --by swaps; got 'first'; use no --start"),
+        (("--harder", "3"), "--harder is for --by swaps"),
+        (("--distances", "3,4"), "--distances is for --by swaps"),
+        (("--every-step",), "--every-step is for --by swaps"),
+        (("--steps", "tiny"), "group 'tiny' is too small"),
+        (("--data", "features=groups.npz"), "its classes have no groups"),
+    ],
+)
+def test_what_no_ladder_by_groups_has_is_refused(tmp_path, named_groups, arguments, words):
+    with pytest.raises(UnseenError, match=words):
+        unseen("build", *named_groups, *arguments, "--out", "ladder.json")
+    assert not (tmp_path / "ladder.json").exists()

@@ -265,3 +265,50 @@ def test_a_backbone_is_the_mean_of_the_methods_that_all_backbones_have():
 
 def test_one_backbone_is_no_comparison(climb):
     assert capacity(climb, "recall@1") == ()
+
+
+GROUPS = ("mixed", "Latin", "<b>Armenian</b>", "Georgian")
+
+
+def by_groups(content):
+    """The content of a ladder whose steps are groups."""
+    rows = []
+    for row in content.rows:
+        own = row.protocol["split"]
+        split = {**own, "by": "groups", "step": GROUPS[own["rung"] - 1]}
+        rows.append(replace(row, protocol={**row.protocol, "split": split}))
+    return replace(content, rows=rows)
+
+
+def test_rungs_that_are_groups_are_called_by_their_names():
+    content = by_groups(ladder_content(rungs=range(4)))
+    (climb,) = climbs(content)
+    assert climb.is_by_groups
+    assert [step.group for step in climb.steps] == list(GROUPS)
+    page = build_report(content)
+    assert "(distance 19.2) to" in page
+    assert "the group whose classes test" in page
+    assert "rungs are numbered at the top" not in page
+    assert "<b>Armenian" not in page
+    assert page.count("Georgian") > 5
+    said = texts(content)
+    assert "birds / ladder by groups: recall@1" in said
+    assert "Georgian" in said
+
+
+def test_rungs_of_a_walk_keep_their_numbers(content):
+    (climb,) = climbs(content)
+    assert not climb.is_by_groups
+    assert "rungs are numbered at the top" in build_report(content)
+
+
+def test_a_ladder_beside_tables_of_its_own_follows_them():
+    own = make_content(fonts=3, queries=4)
+    both = replace(own, rows=[*own.rows, *ladder_content(rungs=range(4)).rows])
+    for content, is_first in ((both, False), (ladder_content(rungs=range(4)), True)):
+        page = build_report(content)
+        assert page.count('id="shift"') == page.count('href="#shift"') == 1
+        assert (page.index('id="shift"') < page.index('id="ranking"')) is is_first
+        assert (page.index('href="#shift"') < page.index('href="#ranking"')) is is_first
+    page = build_report(both)
+    assert page.index("finds the right one first") < page.index("holds best")

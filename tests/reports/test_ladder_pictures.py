@@ -4,12 +4,13 @@ import io
 
 import numpy as np
 import pytest
+from many_groups import grouped_catalogue
 from PIL import Image
 from two_groups import gaussian_catalogue, start_of
 
 from unseen.reports import ladder_pictures
 from unseen.reports.ladder_pictures import distance_picture, map_picture, map_points, project_by_umap, shown_rungs
-from unseen.shifts import Walk, build_ladder
+from unseen.shifts import Walk, build_group_ladder, build_ladder
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,11 @@ def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
     places, method = project_by_umap(catalogue.source.features[:10])
     assert given == {"n_neighbors": 9, "random_state": 0, "n_jobs": 1}
     assert (places.shape, method) == ((10, 2), "UMAP (9 neighbours)")
+
+
+def test_a_ladder_by_groups_is_drawn_with_the_classes_of_all_its_rungs():
+    catalogue = grouped_catalogue()
+    ladder = build_group_ladder(catalogue, catalogue.source.features)
+    assert size_of(distance_picture(ladder)) == (990, 506)
+    shown = {catalogue.class_names[label] for label in catalogue.labels[map_points(catalogue, ladder)]}
+    assert shown >= {name for rung in ladder.rungs for name in rung.test}

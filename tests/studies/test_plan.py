@@ -24,6 +24,19 @@ def make_plan(**changes):
     return Plan.from_mapping(content | changes)
 
 
+def share(**record):
+    """Splits of which one is run by some methods or with some seeds."""
+    return {"splits": {"characters": {"name": "fraction"}, "scripts": {"name": "groups", **record}}}
+
+
+def test_a_split_may_be_run_by_some_methods_and_with_some_seeds():
+    whole = make_plan().cells()
+    some = make_plan(**share(methods=["triplet", "raw pixels"], seeds=[0])).cells()
+    kept = [cell for cell in whole if cell.split == "characters" or (cell.method != "margin" and cell.seed == 0)]
+    assert some == kept
+    assert len(some) == 7
+
+
 def test_a_plan_is_the_grid_of_its_labels_with_the_seeds_of_each_method():
     places = [(cell.data, cell.split, cell.method, cell.seed) for cell in make_plan().cells()]
     expected = {
@@ -127,6 +140,16 @@ def test_a_skip_rule_leaves_out_the_cells_that_match_all_its_labels():
         ({"baseline": "margn"}, "baseline names a method 'margn' that the plan lacks; did you mean 'margin'?"),
         ({"baseline": ["margin"]}, "baseline names a method '['margin']' that the plan lacks"),
         ({"name": ""}, "name must be a text"),
+        (share(methods="margin"), "splits: scripts: methods must be a list of different labels; got 'margin'"),
+        (share(methods=["margin", "margin"]), "methods must be a list of different labels"),
+        (
+            share(methods=["margn"]),
+            "splits: scripts names a method 'margn' that the plan lacks; did you mean 'margin'?",
+        ),
+        (share(methods=[]), "splits: scripts: its methods run with seeds []"),
+        (share(seeds=[0, 0]), "splits: scripts: seeds must be"),
+        (share(seeds=[2]), "splits: scripts: its methods run with seeds [0, 1]; got [2]"),
+        (share(methods=["raw pixels"], seeds=[1]), "its methods run with seeds [0]; got [1]"),
         ({"skip": [{"method": "margin"}]}, "a skip rule needs a label and a 'why'"),
         ({"skip": [{"why": "no"}]}, "a skip rule needs a label and a 'why'"),
         ({"skip": [{"metod": "margin", "why": "no"}]}, "a skip rule has no 'metod'; did you mean 'method'?"),

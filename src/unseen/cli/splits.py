@@ -1,8 +1,9 @@
 """`unseen splits build` and `unseen splits show`: ladders of splits of growing distance, as files and as pictures."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,25 +15,34 @@ from rich.markup import escape
 from unseen.cli import options
 
 if TYPE_CHECKING:
-    from unseen.shifts import Ladder, Rung
+    from unseen.shifts import Ladder, Rung, Walk
+    from unseen.studies.pooled import Pooled
 
 app = typer.Typer(help="Build and show ladders of splits, from easy to hard.", no_args_is_help=True)
 
 Data = Annotated[str, typer.Option(help="cub200=DIR, cars196=DIR, sop=DIR, folder=DIR, features=FILE.npz, ...")]
 
 
-@app.command("build", help="Walk from a split to easier and harder ones, and write the ladder as JSON.")
+@app.command("build", help="Walk from a split to easier and harder ones, or take groups of classes; write the ladder.")
 def build(
     data: Data,
     out: Annotated[Path, typer.Option(help="The file to write; its name ends in .json.")],
     model: options.Model = None,
     transform: options.Transform = None,
+    by: Annotated[
+        str,
+        typer.Option(help="swaps of classes; or groups: each tests in turn, all others train (scripts, categories)."),
+    ] = "swaps",
     start: Annotated[
         str | None, typer.Option(help="The split where the walk begins; given or fraction by default.")
     ] = None,
-    rungs: Annotated[int | None, typer.Option(help="Number of rungs, evenly spaced in distance; 9 by default.")] = None,
+    rungs: Annotated[
+        int | None, typer.Option(help="Number of rungs, evenly spaced in distance; 9, or all groups, by default.")
+    ] = None,
     distances: Annotated[str | None, typer.Option(help="Or the distances that rungs are to have: 20,50,90")] = None,
-    steps: Annotated[str | None, typer.Option(help="Or the steps that become rungs: -20,0,6,R22; or published")] = None,
+    steps: Annotated[
+        str | None, typer.Option(help="Or the steps that become rungs: -20,0,6,R22; published; mixed,Greek")
+    ] = None,
     swaps: Annotated[int | None, typer.Option(help="Swaps between steps; 2 % of the smaller side by default.")] = None,
     easier: Annotated[int | None, typer.Option(help="Steps towards easier splits.")] = None,
     harder: Annotated[int | None, typer.Option(help="Steps of swaps towards harder splits.")] = None,
@@ -45,40 +55,74 @@ def build(
     cache: options.Cache = None,
 ) -> None:
     """Build a ladder of splits."""
-    from unseen.core.config import as_record
-    from unseen.core.console import console, progress_bar
+    from unseen.core.checks import check_choice
+    from unseen.core.console import console
     from unseen.core.errors import ConfigError
-    from unseen.data import split_catalogue
-    from unseen.shifts import PUBLISHED, Walk, build_ladder, write_ladder
-    from unseen.shifts.building import SAMPLES
+    from unseen.shifts import write_ladder
+    from unseen.studies.laddering import group_ladder
     from unseen.studies.pooled import pooled_features
 
+    check_choice("splits build", "--by", by, ("swaps", "groups"))
     if out.suffix.lower() != ".json":
         raise ConfigError("splits build: --out must end in .json", got=str(out))
     given = {"--rungs": rungs, "--distances": distances, "--steps": steps}
     stated = [name for name, value in given.items() if value is not None]
     if len(stated) > 1:
         raise ConfigError(f"splits build: {' and '.join(stated)} say the same thing twice", use="one of them")
+    own = {"swaps": swaps, "easier": easier, "harder": harder, "removals": removals}
+    settings = {"data": data, "model": model, "transform": transform, "split": start}
+    settings = {key: value for key, value in settings.items() if value is not None}
+    make: Callable[[Pooled], Ladder]  # what is wrong with the options is said before features are computed
+    if by == "groups":
+        walked: dict[str, Any] = {"--start": start, "--distances": distances, "--every-step": every_step or None}
+        walked |= {f"--{key}": value for key, value in own.items()}
+        for name, value in walked.items():
+            if value is not None:
+                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, use=f"no {name}")
+        make = partial(group_ladder, rungs=rungs if steps is None else _listed(steps), seed=seed)
+    else:
+        walk, chosen = _walk_and_rungs(data, rungs, distances, steps, own)
+        make = partial(_by_swaps, walk=walk, chosen=chosen, every_step=every_step, seed=seed)
+    ladder = make(pooled_features(settings, cache=cache, workers=workers))
+    write_ladder(out, ladder)
+    _print(ladder)
+    screen = console()
+    screen.print(f"wrote {out} ({ladder.hash[:16]})", markup=False, soft_wrap=True)
+    screen.print(f"next: unseen splits show {out}", markup=False, soft_wrap=True)
+    screen.print(f"then: unseen train --data {data} --split ladder={out}:rung=1", markup=False, soft_wrap=True)
+
+
+def _walk_and_rungs(
+    data: str, rungs: int | None, distances: str | None, steps: str | None, own: dict[str, int | None]
+) -> "tuple[Walk, int | list[float] | list[str]]":
+    from unseen.core.config import as_record
+    from unseen.core.errors import ConfigError
+    from unseen.shifts import PUBLISHED, Walk
+
     walk, chosen = Walk(), _chosen(rungs, distances, steps)
     if steps == "published":
         name = as_record(data, "data")["name"]
         if name not in PUBLISHED:
             raise ConfigError(f"no ladder of {name} was published", use=f"--rungs, or data of {', '.join(PUBLISHED)}")
         walk, chosen = PUBLISHED[name].walk, list(PUBLISHED[name].steps)
-    own = {"swaps": swaps, "easier": easier, "harder": harder, "removals": removals}
-    walk = replace(walk, **{key: value for key, value in own.items() if value is not None})
-    settings = {"data": data, "model": model, "transform": transform, "split": start}
-    pooled = pooled_features(
-        {key: value for key, value in settings.items() if value is not None}, cache=cache, workers=workers
-    )
+    return replace(walk, **{key: value for key, value in own.items() if value is not None}), chosen
+
+
+def _by_swaps(
+    pooled: "Pooled", *, walk: "Walk", chosen: int | list[float] | list[str], every_step: bool, seed: int
+) -> "Ladder":
+    from unseen.core.console import console, progress_bar
+    from unseen.data import split_catalogue
+    from unseen.shifts import build_ladder
+    from unseen.shifts.building import SAMPLES
+
     begun = split_catalogue(pooled.catalogue, pooled.recipe.split)
-    screen = console()
-    screen.print(f"start: {begun.describe()}", markup=False)
+    console().print(f"start: {begun.describe()}", markup=False)
     total = 1 + walk.easier + walk.harder + walk.removals
     # A step among both the rungs and the others is measured once, so the bar may end a little early.
     total += total if every_step else SAMPLES + (chosen if isinstance(chosen, int) else len(chosen))
     with progress_bar("walking", total) as bar:
-        ladder = build_ladder(
+        return build_ladder(
             pooled.catalogue,
             pooled.features,
             begun,
@@ -90,11 +134,6 @@ def build(
             made_by=pooled.made_by,
             tell=lambda done, words: bar.set(done, total, words),
         )
-    write_ladder(out, ladder)
-    _print(ladder)
-    screen.print(f"wrote {out} ({ladder.hash[:16]})", markup=False, soft_wrap=True)
-    screen.print(f"next: unseen splits show {out}", markup=False, soft_wrap=True)
-    screen.print(f"then: unseen train --data {data} --split ladder={out}:rung=1", markup=False, soft_wrap=True)
 
 
 @app.command("show", help="Print a ladder, and draw its distances and maps of an easy, a middle and a hard rung.")
@@ -132,13 +171,17 @@ def _chosen(rungs: int | None, distances: str | None, steps: str | None) -> int 
     from unseen.shifts.choosing import RUNGS
 
     if steps is not None:
-        return [name.strip() for name in steps.split(",") if name.strip()]
+        return _listed(steps)
     if distances is None:
         return RUNGS if rungs is None else rungs
     try:
         return [float(value) for value in distances.split(",")]
     except ValueError:
         raise ConfigError("splits build: --distances must be numbers", got=distances, use="20,50,90") from None
+
+
+def _listed(steps: str) -> list[str]:
+    return [name.strip() for name in steps.split(",") if name.strip()]
 
 
 def _maps(ladder: "Ladder", data: str | None, workers: int, cache: Path | None) -> Iterator[tuple[str, bytes]]:

@@ -48,11 +48,12 @@ def _study(
     from unseen.data.cache import VARIABLE
     from unseen.reports.analyses import check_analyses
     from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
+    from unseen.studies.planning import study_folder
 
     screen = console()
-    plan = load_plan(plan_name, data, ladder=ladder)
+    plan = load_plan(plan_name, data, ladder=ladder, folder=out, cache=cache)
     check_analyses(plan.analyses)
-    folder = out or Path("out") / plan.name
+    folder = out or study_folder(plan.name)
     cells = plan_cells(plan)
     try:
         outcome = run_study(

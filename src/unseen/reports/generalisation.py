@@ -9,18 +9,23 @@ from typing import Any
 from unseen.reports.content import Content
 from unseen.reports.ranking import Difference, Entry, Ranking, Summary, rankings
 from unseen.shifts import aggregated_score, rank_changes, ranks, relative_to_mean
+from unseen.shifts.ladder import GROUPS
 
 LEVELS = {"class": "class_distance", "sample": "sample_distance"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """A rung as its rows tell of it: the label of its split, the step of the walk, and its distances."""
+    """A rung as its rows tell of it: the label of its split, its step, its distances.
+
+    `group` is the group of the test classes where the steps of the ladder are groups, else "".
+    """
 
     split: str
     name: str
     class_distance: float
     sample_distance: float
+    group: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +95,11 @@ class Climb:
     lower_is_better: frozenset[str]
     differences: tuple[Difference, ...]
 
+    @property
+    def is_by_groups(self) -> bool:
+        """Whether the rungs are groups of classes and can be called by their names."""
+        return all(step.group for step in self.steps)
+
     def distances(self, level: str = "class") -> list[float]:
         """The distance of training and test on each rung, of class means or of samples."""
         return [getattr(step, LEVELS[level]) for step in self.steps]
@@ -138,7 +148,9 @@ def step_of(table: Ranking) -> Step | None:
     facts = _split_facts(table)
     if "ladder" not in facts or not all(isinstance(facts.get(level), (int, float)) for level in LEVELS.values()):
         return None
-    return Step(table.split, str(facts.get("step", "")), *(float(facts[level]) for level in LEVELS.values()))
+    name = str(facts.get("step", ""))
+    of_classes, of_samples = (float(facts[level]) for level in LEVELS.values())
+    return Step(table.split, name, of_classes, of_samples, name if facts.get("by") == GROUPS else "")
 
 
 def ladder_of(table: Ranking) -> str:

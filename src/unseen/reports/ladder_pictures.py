@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -35,6 +36,22 @@ def distance_picture(ladder: Ladder) -> bytes:
     for number, (place, rung) in enumerate(zip(chosen, ladder.rungs, strict=True), start=1):
         lower = min(rung.class_distance, rung.sample_distance)
         axes.annotate(str(number), (place, lower), (0, -6), textcoords="offset points", ha="center", va="top")
+    if ladder.is_by_groups:
+        axes.set_xticks(places, [_plain(name) for name in names], fontsize=8)
+        axes.tick_params(axis="x", labelrotation=90 if len(names) > 9 else 0)
+        axes.set_xlabel("step: the group of the test classes; all other groups train")
+    else:
+        _mark_walk(axes, names)
+    axes.set_ylabel("Frechet distance of training and test")
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    axes.set_title(f"Ladder of {_plain(ladder.data['name'])}: {len(ladder.rungs)} rungs", loc="left", fontsize=11)
+    axes.legend(frameon=False, loc="upper left", title="distance of")
+    axes.spines[["top", "right"]].set_visible(False)
+    return _png(figure)
+
+
+def _mark_walk(axes: Axes, names: Sequence[str]) -> None:
+    """The steps of a walk along the horizontal axis, its start, and where classes are removed."""
     removed = next((place for place, name in enumerate(names) if name.startswith("R")), None)
     axes.axvline(names.index("0"), color=_GONE, linewidth=0.8)
     if removed is not None:
@@ -43,12 +60,6 @@ def distance_picture(ladder: Ladder) -> bytes:
     ticks = sorted({*range(names.index("0") % every, len(names), every)})
     axes.set_xticks(ticks, [names[place] for place in ticks], fontsize=8)
     axes.set_xlabel("step: swaps from the start; R with classes removed from each side (shaded)")
-    axes.set_ylabel("Frechet distance of training and test")
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    axes.set_title(f"Ladder of {_plain(ladder.data['name'])}: {len(ladder.rungs)} rungs", loc="left", fontsize=11)
-    axes.legend(frameon=False, loc="upper left", title="distance of")
-    axes.spines[["top", "right"]].set_visible(False)
-    return _png(figure)
 
 
 def shown_rungs(ladder: Ladder) -> tuple[int, ...]:
@@ -58,9 +69,8 @@ def shown_rungs(ladder: Ladder) -> tuple[int, ...]:
 
 
 def map_points(catalogue: Catalogue, ladder: Ladder, most: int = MOST_POINTS) -> np.ndarray:
-    """Items for a map: those of the first rung's classes, the same share of every class, drawn by a fixed key."""
-    rung = ladder.rungs[0]
-    wanted = {*rung.train, *rung.validation, *rung.test}
+    """Items for a map: those of the rungs' classes, the same share of every class, drawn by a fixed key."""
+    wanted = {name for rung in ladder.rungs for side in (rung.train, rung.validation, rung.test) for name in side}
     names = np.array([name in wanted for name in catalogue.class_names])
     items = np.flatnonzero(names[catalogue.labels])
     if len(items) <= most:
@@ -111,13 +121,13 @@ def map_picture(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, places:
         for which, colour, size in ((0, _GONE, 4), (1, _TRAIN, 9), (2, _TEST, 9)):
             own = places[side == which]
             axes.scatter(own[:, 0], own[:, 1], s=size, c=colour, linewidths=0, alpha=0.75)
-        axes.set_title(f"rung {number} (step {rung.step}), distance {rung.class_distance:.4g}", fontsize=10)
+        axes.set_title(f"rung {number} (step {_plain(rung.step)}), distance {rung.class_distance:.4g}", fontsize=10)
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_aspect("equal", adjustable="datalim")
     handles = [
         panels[0].scatter([], [], s=30, c=colour, label=words)
-        for colour, words in ((_TRAIN, "training classes"), (_TEST, "test classes"), (_GONE, "removed"))
+        for colour, words in ((_TRAIN, "training classes"), (_TEST, "test classes"), (_GONE, "on neither side"))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{_plain(ladder.data['name'])}: {len(names):,} images by {method}", fontsize=11)

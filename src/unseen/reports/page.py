@@ -40,6 +40,7 @@ def build_report(content: Content) -> str:
     return _template().render(
         content=content,
         tables=[_table_view(content, table, percent, is_folded=table not in own) for table in tables],
+        has_own_tables=bool(own),
         climbs=climbed,
         transfers=transfer_views(content),
         charts=_score_charts(own, percent),

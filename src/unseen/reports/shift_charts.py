@@ -11,6 +11,7 @@ from unseen.reports.structure import Relation, Trend
 from unseen.reports.text import cut, full, isolated, number
 
 _LEFT, _RIGHT, _TOP = 48.0, 640.0, 26.0
+_ROW = 15.0  # between two rows of names above a chart
 
 
 def colours(climb: Climb) -> dict[int, str]:
@@ -53,13 +54,14 @@ def _lines_chart(
     height = max(380.0, 17.0 * len(lines) + 70)
     bottom = height - 46
     distances = climb.distances()
-    across, up, drawing = _frame(
-        distances, ends, (860.0, height), (_LEFT, _RIGHT, _TOP, bottom), words, percent=percent
-    )
-    for place, distance in enumerate(distances, start=1):
-        drawing.paths.append(Path(f"M{short(across(distance))} {short(_TOP)}V{short(bottom)}", "rung"))
-        title = f"rung {place}: {climb.steps[place - 1].split}, distance {distance:.4g}"
-        drawing.labels.append(Label(across(distance), _TOP - 12, str(place), "tick", "middle", title))
+    top = _TOP + _ROW if climb.is_by_groups else _TOP
+    across, up, drawing = _frame(distances, ends, (860.0, height), (_LEFT, _RIGHT, top, bottom), words, percent=percent)
+    for place, (distance, step) in enumerate(zip(distances, climb.steps, strict=True), start=1):
+        # Names in two rows by turns, as near rungs leave no room for two names side by side.
+        row = top - 12 - _ROW * ((place - 1) % 2) if climb.is_by_groups else top - 12
+        drawing.paths.append(Path(f"M{short(across(distance))} {short(row + 4)}V{short(bottom)}", "rung"))
+        title = f"rung {place}: {step.split}, distance {distance:.4g}"
+        drawing.labels.append(Label(across(distance), row, cut(step.group, 16) or str(place), "tick", "middle", title))
     drawing.labels.append(
         Label((_LEFT + _RIGHT) / 2, height - 6, "distance of training and test classes", "tick", "middle")
     )
@@ -80,7 +82,7 @@ def _lines_chart(
         visible = [point for point in points if math.isfinite(point[1])]
         if visible:
             last.append((name, visible[-1], css))
-    rows = spread([y for _, (_, y), _ in last], 17.0, _TOP + 4, bottom + 12)
+    rows = spread([y for _, (_, y), _ in last], 17.0, top + 4, bottom + 12)
     for (name, (x, y), css), level in zip(last, rows, strict=True):
         drawing.paths.append(Path(line([(x + 6, y), (_RIGHT + 14, level), (_RIGHT + 20, level)]), f"leader {css}"))
         drawing.labels.append(Label(_RIGHT + 25, level + 4, cut(name, 26), f"method {css}", "start", full(name)))

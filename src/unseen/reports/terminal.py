@@ -106,7 +106,8 @@ def _paired_table(paired: Paired, percent: dict[str, bool], width: int) -> Table
 
 def _climb(climb: Climb, percent: bool, width: int) -> Table:
     score = climb.main_score
-    title = f"{cut(plain(climb.data), 60)} / ladder {cut(plain(climb.ladder), 16)}: {cut(plain(score), 20)}"
+    what = "ladder by groups" if climb.is_by_groups else f"ladder {cut(plain(climb.ladder), 16)}"
+    title = f"{cut(plain(climb.data), 60)} / {what}: {cut(plain(score), 20)}"
     drawn = Table(
         title=Text(title + (" %" if percent else ""), style="bold"), title_justify="left", header_style="bold"
     )
@@ -116,7 +117,9 @@ def _climb(climb: Climb, percent: bool, width: int) -> Table:
     drawn.add_column("rank", justify="right", no_wrap=True)
     shown = _evenly(len(climb.steps), (width - longest - _AGGREGATED) // _RUNG)
     for place in shown:
-        drawn.add_column(Text(f"{place + 1}: {climb.steps[place].class_distance:.3g}"), justify="right", no_wrap=True)
+        step = climb.steps[place]
+        head = f"{cut(plain(step.group), _RUNG)}\n" if step.group else f"{place + 1}: "
+        drawn.add_column(Text(f"{head}{step.class_distance:.3g}"), justify="right", no_wrap=True)
     standings = climb.standings(score)
     for place, course in enumerate(climb.courses):
         summary = course.aggregated(score, climb.distances())

@@ -10,6 +10,7 @@ from unseen.shifts.generalisation import aggregated_score as aggregated_score
 from unseen.shifts.generalisation import rank_changes as rank_changes
 from unseen.shifts.generalisation import ranks as ranks
 from unseen.shifts.generalisation import relative_to_mean as relative_to_mean
+from unseen.shifts.grouping import build_group_ladder as build_group_ladder
 from unseen.shifts.ladder import Ladder as Ladder
 from unseen.shifts.ladder import Rung as Rung
 from unseen.shifts.ladder import read_ladder as read_ladder

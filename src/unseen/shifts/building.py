@@ -1,6 +1,6 @@
 """From a catalogue and its features to a ladder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -53,8 +53,7 @@ def build_ladder(
     check_count("build_ladder", "seed", seed, at_least=0)
     if samples is not None:
         check_count("build_ladder", "samples", samples, at_least=0)
-    if features.ndim != 2 or len(features) != len(catalogue):
-        raise DataError(f"{catalogue.describe()}: features must have a row for each item", got=features.shape)
+    check_rows(catalogue, features)
     walk = walk or Walk()
     labels = catalogue.labels
     sides = Sides(np.unique(labels[np.concatenate([start.train, start.validation])]), np.unique(labels[start.test]))
@@ -74,22 +73,53 @@ def build_ladder(
     for step in measured:
         of_samples[step.name] = distances.between(step.sides, "sample")
         tell(len(steps) + len(of_samples), f"step {step.name}: {of_samples[step.name]:.4g} between samples")
-    classes = items_of(catalogue)
-    return Ladder(
-        data={"name": catalogue.name, "record": data, "fingerprint": catalogue.fingerprint},
-        features={"dimensions": int(features.shape[1]), "made_by": made_by},
+    return ladder_of(
+        catalogue,
+        steps,
+        chosen,
+        of_samples,
+        dimensions=features.shape[1],
         settings={
             "start": {"name": start.name, "fingerprint": start.fingerprint},
             "walk": asdict(walk) | {"swaps": walk.swaps_for(sides)},
             "rungs": rungs if isinstance(rungs, int) else list(rungs),
             "samples": samples,
-            "seed": seed,
         },
+        seed=seed,
+        data=data,
+        made_by=made_by,
+    )
+
+
+def ladder_of(
+    catalogue: Catalogue,
+    steps: Sequence[Step],
+    chosen: Sequence[Step],
+    of_samples: Mapping[str, float],
+    *,
+    dimensions: int,
+    settings: Record,
+    seed: int,
+    data: Record | None,
+    made_by: Record | None,
+) -> Ladder:
+    """The ladder of steps that are measured, those of them that are rungs, and distances of samples by step."""
+    classes = items_of(catalogue)
+    return Ladder(
+        data={"name": catalogue.name, "record": data, "fingerprint": catalogue.fingerprint},
+        features={"dimensions": int(dimensions), "made_by": made_by},
+        settings=settings | {"seed": seed},
         classes=classes,
         steps=[_measured(step, of_samples.get(step.name)) for step in steps],
         rungs=[_rung(catalogue, step, of_samples[step.name], seed) for step in chosen],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
     )
+
+
+def check_rows(catalogue: Catalogue, features: NDArray[np.floating]) -> None:
+    """Refuse features that are not one row for each item of the catalogue."""
+    if features.ndim != 2 or len(features) != len(catalogue):
+        raise DataError(f"{catalogue.describe()}: features must have a row for each item", got=features.shape)
 
 
 def _chosen(steps: Sequence[Step], rungs: int | Sequence[float] | Sequence[str]) -> list[Step]:

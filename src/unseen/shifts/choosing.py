@@ -57,16 +57,21 @@ def choose_evenly(steps: Sequence[Step], count: int) -> list[Step]:
         raise ConfigError(
             f"a ladder of {len(found)} rising steps has from 3 to {len(found)} rungs", got=count, use="a longer walk"
         )
+    return spaced(found, count, fixed=["0"])
+
+
+def spaced(found: Sequence[Step], count: int, *, fixed: Sequence[str]) -> list[Step]:
+    """That many of steps that rise, evenly spaced in distance; the first, the last and those of `fixed` among them."""
     values = np.array([step.distance for step in found])
-    fixed = {0, next(place for place, step in enumerate(found) if step.name == "0"), len(found) - 1}
-    # Targets in order, each takes the nearest step that leaves enough for those after it; then the start is put in.
+    kept = {0, len(found) - 1, *(place for place, step in enumerate(found) if step.name in fixed)}
+    # Targets in order, each takes the nearest step that leaves enough for those after it; then what is kept is put in.
     chosen: list[int] = []
     for number, target in enumerate(np.linspace(values[0], values[-1], count)):
         first = chosen[-1] + 1 if chosen else 0
         last = len(found) - (count - number)
         chosen.append(first + int(np.abs(values[first : last + 1] - target).argmin()))
-    for place in sorted(fixed - set(chosen)):
-        inner = [position for position in range(count) if chosen[position] not in fixed]
+    for place in sorted(kept - set(chosen)):
+        inner = [position for position in range(count) if chosen[position] not in kept]
         chosen[min(inner, key=lambda position: abs(chosen[position] - place))] = place
     return [found[place] for place in sorted(chosen)]
 

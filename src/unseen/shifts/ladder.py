@@ -13,12 +13,15 @@ from unseen.data.catalogue import Catalogue
 
 FORMAT = "unseen ladder"
 VERSION = 1
+GROUPS = "groups"
+"""What `settings["by"]` says of a ladder whose steps are groups of classes; one that was walked has none."""
+
 _NOTHING_MORE = {"extra": "forbid"}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A step of the walk: its name, classes on each side, distances of class means and, where measured, of samples."""
+    """A step: its name, classes on each side, distances of class means and, where measured, of samples."""
 
     __pydantic_config__ = _NOTHING_MORE
     name: str
@@ -48,9 +51,9 @@ class Ladder:
     ========  =========================================================================================
     data      name, record and fingerprint of the catalogue
     features  what gave the features that distances are measured in
-    settings  start, walk, choice of rungs, seed
+    settings  start and walk, or that steps are groups of classes; choice of rungs, seed
     classes   class -> ids of its items
-    steps     every step of the walk, the easiest first
+    steps     every step of the walk, the easiest first; or every group, the nearest first
     rungs     the chosen ones; rung 1 is the first
     support   class -> episode -> positions in `classes`, in the order of their shots (2, 5, 10)
     ========  =========================================================================================
@@ -64,6 +67,11 @@ class Ladder:
     steps: list[Measured]
     rungs: list[Rung]
     support: dict[str, list[list[int]]]
+
+    @property
+    def is_by_groups(self) -> bool:
+        """Whether the steps are groups of classes and carry their names."""
+        return self.settings.get("by") == GROUPS
 
     @property
     def hash(self) -> str:

@@ -8,7 +8,7 @@ from unseen.core.errors import DataError
 from unseen.core.registry import split
 from unseen.data.catalogue import Catalogue
 from unseen.data.splits import Split, split_by_classes
-from unseen.shifts.ladder import Ladder, items_of, read_ladder, rung_of
+from unseen.shifts.ladder import GROUPS, Ladder, items_of, read_ladder, rung_of
 
 
 @split("ladder")
@@ -55,6 +55,8 @@ def split_of_rung(ladder: Ladder, catalogue: Catalogue, number: int, *, validati
         "class_distance": rung.class_distance,
         "sample_distance": rung.sample_distance,
     }
+    if ladder.is_by_groups:
+        facts["by"] = GROUPS
     return replace(made, facts=facts)
 
 

@@ -18,7 +18,8 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
 
     ==========================================  ============================================================
     rung: {name: ladder, path: .., rungs: ..}   `rung 1`, `rung 2`, ...; rungs is `all` or a list of numbers
-                                                and of the words easiest, middle, hardest
+                                                and of the words easiest, middle, hardest; rungs that are
+                                                groups are called by their names, `rung Latin`
     from: {name: domains, pairs: all}           `from birds to birds`, `from birds to cars`, ... of all parts
     ==========================================  ============================================================
 
@@ -36,7 +37,7 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
         if not any(record["name"] == "ladder" for record in records.values()):
             raise ConfigError("the study has no split of a ladder", got=ladder, use="no --ladder")
         records = {
-            label: record | {"path": ladder} if record["name"] == "ladder" else record
+            label: _with_path(record, ladder) if record["name"] == "ladder" else record
             for label, record in records.items()
         }
     made: Record = {}
@@ -52,6 +53,10 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
     return {**content, "splits": made} | ({"described": described} if described else {})
 
 
+def _with_path(record: Record, path: str) -> Record:
+    return {key: value for key, value in record.items() if key != "build"} | {"path": path}
+
+
 def _own_splits(label: str, record: Record, data: Any) -> dict[str, Record]:
     if record["name"] == "ladder" and "rungs" in record:
         return _of_rungs(label, record)
@@ -65,7 +70,8 @@ def _of_rungs(label: str, record: Record) -> dict[str, Record]:
         raise ConfigError(f"splits: {label}: rung and rungs say the same thing twice", use="one of them")
     if not isinstance(record.get("path"), str):
         raise ConfigError(f"splits: {label}: a ladder needs its file", got=record.get("path"), use="path, or --ladder")
-    count = len(read_ladder(Path(record["path"]).expanduser()).rungs)
+    ladder = read_ladder(Path(record["path"]).expanduser())
+    count = len(ladder.rungs)
     chosen = record["rungs"]
     if chosen == "all":
         numbers = list(range(1, count + 1))
@@ -76,7 +82,8 @@ def _of_rungs(label: str, record: Record) -> dict[str, Record]:
     if len(set(numbers)) < len(numbers):
         raise ConfigError(f"splits: {label}: a rung stands twice in rungs", got=chosen, use=f"{count} rungs, each once")
     shared = {key: value for key, value in record.items() if key != "rungs"}
-    return {f"{label} {number}": shared | {"rung": number} for number in numbers}
+    names = {number: ladder.rungs[number - 1].step if ladder.is_by_groups else number for number in numbers}
+    return {f"{label} {name}": shared | {"rung": number} for number, name in names.items()}
 
 
 def _number(label: str, chosen: Any, count: int) -> int:

@@ -47,7 +47,8 @@ class Plan:
     =========  ================================================================================
     data       label -> data record, which becomes the setting `data` of a cell
     splits     label -> split record, which becomes the setting `split`; one that stands for several, such as all
-               rungs of a ladder, is written out by `load_plan`
+               rungs of a ladder, is written out by `load_plan`; `methods` and `seeds` among its settings are those
+               that run on it, where not all do
     methods    label -> settings that stand over those of `base`; `seeds` among them holds the method's own seeds
                (`seeds: [0]` for a method that has no randomness)
     seeds      the seeds of every method that has none of its own
@@ -90,6 +91,8 @@ class Plan:
         object.__setattr__(self, "seeds", _checked_seeds(self.name, "seeds", self.seeds))
         for label in self.methods:
             self.seeds_of(label)
+        for label in self.splits:
+            self._check_share(label)
         for label in self.described:
             if label not in self.splits:
                 close = nearest(label, list(self.splits))
@@ -109,6 +112,33 @@ class Plan:
         own = self.methods[method].get("seeds")
         return self.seeds if own is None else _checked_seeds(self.name, f"methods: {method}: seeds", own)
 
+    def runs_on(self, split: str, method: str, seed: int) -> bool:
+        """Whether a method runs on a split with a seed; rules that skip cells stand besides."""
+        own = self.splits[split]
+        return (
+            seed in self.seeds_of(method)
+            and method in own.get("methods", self.methods)
+            and seed in own.get("seeds", (seed,))
+        )
+
+    def _check_share(self, split: str) -> None:
+        """Refuse a split that names methods or seeds the plan lacks, or on which nothing would run."""
+        where, own = f"splits: {split}", self.splits[split]
+        methods = own.get("methods", list(self.methods))
+        if not isinstance(methods, (list, tuple)) or len({str(each) for each in methods}) < len(methods):
+            raise ConfigError(f"plan '{self.name}': {where}: methods must be a list of different labels", got=methods)
+        for method in methods:
+            if method not in self.methods:
+                close = nearest(str(method), list(self.methods))
+                raise ConfigError(f"plan '{self.name}': {where} names a method '{method}' that the plan lacks{close}")
+        seeds = _checked_seeds(self.name, f"{where}: seeds", own["seeds"]) if "seeds" in own else None
+        known = {seed for method in methods for seed in self.seeds_of(method)}
+        unknown = set(seeds or ()) - known
+        if unknown or not known:
+            raise ConfigError(
+                f"plan '{self.name}': {where}: its methods run with seeds {sorted(known)}", got=sorted(unknown)
+            )
+
     def cells(self, complete: Callable[[Record], Record] | None = None) -> list[Cell]:
         """The grid, seed after seed, so that every method has a first result early.
 
@@ -119,10 +149,11 @@ class Plan:
         cells: dict[str, Cell] = {}
         every_seed = dict.fromkeys(seed for method in self.methods for seed in self.seeds_of(method))
         for seed, data, split, method in product(every_seed, self.data, self.splits, self.methods):
-            if seed not in self.seeds_of(method):
+            if not self.runs_on(split, method, seed):
                 continue
             overrides = {key: value for key, value in self.methods[method].items() if key != "seeds"}
-            config = {**self.base, **overrides, "data": self.data[data], "split": self.splits[split], "seed": seed}
+            own = {key: value for key, value in self.splits[split].items() if key not in ("methods", "seeds")}
+            config = {**self.base, **overrides, "data": self.data[data], "split": own, "seed": seed}
             full = _as_json(complete(_as_json(config)) if complete else config)
             cell = Cell(
                 name_of_cell(full), data, split, method, seed, full, self._reason_to_skip(data, split, method, seed)

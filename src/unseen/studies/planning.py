@@ -8,6 +8,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
 from unseen.data import Catalogue, check_images, load_catalogue
 from unseen.studies.expanding import expanded
+from unseen.studies.laddering import with_built_ladder
 from unseen.studies.plan import Cell, Plan
 from unseen.studies.recipe import prepare
 
@@ -18,10 +19,23 @@ def shipped_plans() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def load_plan(name: str, data: str | None = None, *, ladder: str | None = None) -> Plan:
+def study_folder(plan: str) -> Path:
+    """The folder of a study when nobody states one."""
+    return Path("out") / plan
+
+
+def load_plan(
+    name: str,
+    data: str | None = None,
+    *,
+    ladder: str | None = None,
+    folder: Path | None = None,
+    cache: Path | None = None,
+) -> Plan:
     """A plan by its name or from a YAML file, with a split for each rung and each pair that it asks for.
 
-    `data` puts other data in the place of the plan's own, `ladder` another file in the place of its ladder.
+    `data` puts other data in the place of the plan's own, `ladder` another file in the place of its ladder. A ladder
+    that the plan says how to build is built into `folder`, out/NAME when left out.
     """
     shipped = shipped_plans()
     if name in shipped:
@@ -37,6 +51,8 @@ def load_plan(name: str, data: str | None = None, *, ladder: str | None = None) 
     if data is not None:
         record = parse_record(data)
         content["data"] = {record["name"]: record}
+    if ladder is None:
+        content = with_built_ladder(content, folder or study_folder(str(content.get("name"))), cache=cache)
     return Plan.from_mapping(expanded(content, ladder))
 
 

@@ -11,7 +11,7 @@ from unseen.data import Catalogue, Split
 from unseen.data.cache import cache_folder
 from unseen.models import embed
 from unseen.studies.depths import items_at_depth, part_at_depth
-from unseen.studies.recipe import Recipe, prepare
+from unseen.studies.recipe import Prepared, Recipe, prepare
 from unseen.studies.running import items_of, model_of
 
 
@@ -25,13 +25,27 @@ class Pooled(NamedTuple):
     @property
     def made_by(self) -> Record:
         """What decides the features beside the data: the settings that make them again."""
-        return {"model": self.recipe.model, "transform": self.recipe.transform, "seed": self.recipe.seed}
+        return made_by(self.recipe)
+
+
+def made_by(recipe: Recipe) -> Record:
+    """What decides pooled features beside the data."""
+    return {"model": recipe.model, "transform": recipe.transform, "seed": recipe.seed}
 
 
 def pooled_features(settings: Mapping[str, Any], *, cache: Path | None = None, workers: int = 0) -> Pooled:
     """The features that a run with these settings (`data`, `model`, `transform`, `seed`) would train a head on."""
+    return pool(prepare_pooled(settings), cache=cache, workers=workers)
+
+
+def prepare_pooled(settings: Mapping[str, Any]) -> Prepared:
+    """The recipe of pooled features, before any is computed."""
     own = {"depth": "frozen", "loss": None, "embedding_size": None, "head": "random"}
-    prepared = prepare({**settings, **own})
+    return prepare({**settings, **own})
+
+
+def pool(prepared: Prepared, *, cache: Path | None = None, workers: int = 0) -> Pooled:
+    """The features of what was prepared."""
     features = features_by(prepared.recipe, prepared.catalogue, cache=cache, workers=workers)
     return Pooled(prepared.catalogue, features, prepared.recipe)
 
