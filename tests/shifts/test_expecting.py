@@ -63,6 +63,18 @@ def test_recall_equals_a_loop_and_smaller_galleries_are_easier():
         gallery_recall(rows[labels == 0], labels[labels == 0])
 
 
+def test_galleries_of_fewer_images_of_a_class_are_harder_and_equal_for_samples_of_any_size():
+    made = gaussian_catalogue(classes=30, per_class=40, gap=0.0, mixed=0.0)
+    rows, labels = made.source.features, made.labels
+    thinned = np.flatnonzero(np.arange(len(labels)) % 10 == 0)  # 4 images of each class
+    few = gallery_recall(rows[thinned], labels[thinned])
+    alike = gallery_recall(rows, labels, per_class=4)
+    assert alike.value < gallery_recall(rows, labels).value
+    # 120 queries in one case, 600 in the other: a standard deviation of the difference is 5 points.
+    assert alike.value == pytest.approx(few.value, abs=0.12)
+    assert gallery_recall(rows, labels, per_class=40) == gallery_recall(rows, labels)
+
+
 def test_chance_explains_the_distance_of_random_groups_of_any_size():
     made = gaussian_catalogue(classes=120, per_class=10, gap=0.0, mixed=0.0)
     rows, labels = made.source.features, made.labels

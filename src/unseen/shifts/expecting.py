@@ -75,30 +75,48 @@ def chance_rate(features: NDArray[np.floating], labels: Labels, *, seed: int = 0
 
 
 def gallery_recall(
-    embeddings: NDArray[np.floating], labels: Labels, *, classes: int | None = None, seed: int = 0
+    embeddings: NDArray[np.floating],
+    labels: Labels,
+    *,
+    classes: int | None = None,
+    per_class: int | None = None,
+    seed: int = 0,
 ) -> Recall:
-    """Recall@1 among so many classes, the mean over random galleries where there are more classes than that.
+    """Recall@1 among so many classes of at most so many images, the mean over random galleries where there are more.
 
-    A gallery of fewer classes is easier, so recalls are compared only in galleries of one size.
+    A gallery of fewer classes, or of more images of each, is easier; so recalls are compared only in galleries of one
+    size.
 
     Empty:   classes of a single image have nothing to find and are left out
     Raises:  DataError for fewer than two other classes
     """
     known, sizes = np.unique(labels, return_counts=True)
-    known = known[sizes > 1]
+    known, sizes = known[sizes > 1], sizes[sizes > 1]
     count = len(known) if classes is None else min(classes, len(known))
     if count < 2:
         raise DataError("recall needs at least two classes of two images", got=count)
     hits: list[NDArray[np.float64]] = []
-    for number in range(GALLERIES if count < len(known) else 1):
-        chosen = numpy_generator(derive(seed, "galleries", number)).permutation(known)[:count]
+    is_drawn = count < len(known) or (per_class is not None and per_class < sizes.max())
+    for number in range(GALLERIES if is_drawn else 1):
+        generator = numpy_generator(derive(seed, "galleries", number))
+        chosen = generator.permutation(known)[:count]
         rows = np.flatnonzero(np.isin(labels, chosen))
+        if per_class is not None:
+            rows = _fewer(rows, labels, per_class, generator)
         own = np.unique(labels[rows], return_inverse=True)[1]
         right = nearest_neighbours(embeddings[rows], own, k=1).right[:, 0]
         hits.append(np.stack([np.bincount(own, right), np.bincount(own)]))
     value = float(np.mean([right.sum() / rows.sum() for right, rows in hits]))
     shares = np.concatenate([right / rows for right, rows in hits])
     return Recall(value, float(shares.std(ddof=1)), len(known))
+
+
+def _fewer(rows: Labels, labels: Labels, most: int, generator: np.random.Generator) -> Labels:
+    """At most so many of the rows of each class, drawn at random."""
+    drawn = generator.permutation(rows)
+    drawn = drawn[np.argsort(labels[drawn], kind="stable")]
+    own = labels[drawn]
+    return np.sort(drawn[np.arange(len(own)) - np.searchsorted(own, own) < most])
 
 
 def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expected:
