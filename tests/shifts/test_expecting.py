@@ -31,6 +31,17 @@ def test_a_bend_widens_the_interval():
     assert bent.high - bent.low > straight.high - straight.low
 
 
+def test_sides_that_are_unlike_at_one_distance_widen_the_interval():
+    ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
+    other = Recall(0.7, 0.1, 50)
+    both = [ScoredRung(each.number, each.distance, each.shift, each.recall, other) for each in ladder]
+    found = expect(both, 5, classes=50)
+    assert found.value == pytest.approx(0.7)
+    # Both rungs nearby differ by 0.1 from their other sides.
+    error = np.sqrt(0.1**2 * 2 / 50 + 0.1**2 / 2)
+    assert found.high - found.value == pytest.approx(2.0096 * error, rel=1e-4)
+
+
 def test_nothing_is_extrapolated():
     ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
     beyond = expect(ladder, 20.5, classes=50)

@@ -1,6 +1,7 @@
 """Capacity: the same ladder for several backbones, a line for each."""
 
 import math
+import re
 from dataclasses import dataclass
 
 from unseen.core.config import Record, canonical_json
@@ -51,9 +52,14 @@ def capacity(climb: Climb, score: str) -> tuple[Backbone, ...]:
             _mean([own[what] for what in shared], score, len(climb.steps)),
             _mean(untrained.get(name, []), score, len(climb.steps)),
         )
-        for name, own in groups.items()
+        for name, own in sorted(groups.items(), key=lambda item: _in_order(item[0]))
         if shared
     )
+
+
+def _in_order(name: str) -> list[str | int]:
+    """What names sort by: numbers in them count as numbers, so that base=8 comes before base=16."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def _model(course: Course) -> Record:

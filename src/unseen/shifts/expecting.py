@@ -40,12 +40,17 @@ class Recall:
 
 @dataclass(frozen=True)
 class ScoredRung:
-    """A rung as it is compared: its shift, and the recall on its test classes."""
+    """A rung as it is compared: its shift, the recall on its test classes, and that on the other side's.
+
+    The other side lies at the same distance; how unlike the two recalls are says how much depends on which classes it
+    is that lie there. None where a model was trained on them.
+    """
 
     number: int
     distance: float
     shift: float
     recall: Recall
+    other: Recall | None = None
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,9 @@ def _fewer(rows: Labels, labels: Labels, most: int, generator: np.random.Generat
 def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expected:
     r"""The recall between the rungs next to a shift, linearly; nothing is extrapolated.
 
-    The interval has two parts, added in squares: that of a gallery of so many classes, and how badly rungs are read
-    from their neighbours (each inner rung left out in turn).
+    The interval has three parts, added in squares: that of a gallery of so many classes, how badly rungs are read
+    from their neighbours (each inner rung left out in turn), and how unlike the two sides of the rungs nearby are,
+    which lie at one distance.
 
     Raises:  DataError for fewer than two rungs
     """
@@ -141,7 +147,10 @@ def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expect
     misfit = float(np.sqrt(np.mean(np.square(missed)))) if missed else 0.0
     deviation = max(rung.recall.deviation for rung in near)
     known = min(rung.recall.known for rung in near)
-    error = np.sqrt(deviation**2 * (1 / classes + 1 / known) + misfit**2)
+    unlike = [rung.recall.value - rung.other.value for rung in near if rung.other is not None]
+    # Two values have half the square of their difference as variance.
+    sides = float(np.mean(np.square(unlike))) / 2 if unlike else 0.0
+    error = np.sqrt(deviation**2 * (1 / classes + 1 / known) + misfit**2 + sides)
     half = float(student.ppf(0.975, max(1, min(classes, known) - 1)) * error)
     value = float(np.interp(shift, places, values))
     numbers = tuple(rung.number for rung in near)

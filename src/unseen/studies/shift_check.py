@@ -274,7 +274,13 @@ def _scored(
     recall = gallery_recall(
         embeddings[unseen], catalogue.labels[unseen], classes=classes, per_class=per_class, seed=seed
     )
-    return ScoredRung(number, distance, distance - chance, recall)
+    others = _rows_of(catalogue, [*rung.train, *rung.validation], seen)
+    other = None
+    if len(np.unique(catalogue.labels[others])) >= max(2, classes):
+        other = gallery_recall(
+            embeddings[others], catalogue.labels[others], classes=classes, per_class=per_class, seed=seed
+        )
+    return ScoredRung(number, distance, distance - chance, recall, other)
 
 
 def _adapted(
