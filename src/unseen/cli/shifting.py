@@ -133,6 +133,7 @@ def sentences(found: "ShiftCheck") -> list[str]:
             f"The expected recall is read between rungs, scored by {found.scored_by}; the 95 % interval is for one "
             f"gallery of {found.gallery}."
         )
+    said += _surprise(found)
     if not found.classes_known:
         said.append(
             f"The number of classes of {found.test} is not known and taken as {found.classes}, with as many images of "
@@ -141,6 +142,18 @@ def sentences(found: "ShiftCheck") -> list[str]:
     if found.left_out:
         said.append(f"Rungs left out, for too few images or unseen classes: {found.left_out}.")
     return said + [_gain(found, each) for each in found.adapted]
+
+
+def _surprise(found: "ShiftCheck") -> list[str]:
+    """That the measured recall is not the expected one, where so."""
+    low, high, measured = found.expected.low, found.expected.high, found.measured
+    if measured is None or low is None or high is None or low <= measured.value <= high:
+        return []
+    than = "harder" if measured.value < low else "easier"
+    return [
+        f"The measured recall is outside of the interval: the classes of {found.test} are {than} than those of "
+        f"{found.train} at that distance."
+    ]
 
 
 def _gain(found: "ShiftCheck", each: "Adapted") -> str:
