@@ -61,15 +61,6 @@ def test_features_without_labels_give_the_same_distance_from_any_file():
     assert alone["distance"] == found[0]["distance"]
 
 
-def test_a_measured_recall_outside_of_the_interval_is_said():
-    rows, labels = (np.load("test.npz")[key] for key in ("features", "labels"))
-    # Labels in another order: nothing is found any more, and no feature has moved.
-    np.savez("mixed up.npz", features=rows, labels=np.random.default_rng(0).permutation(labels))
-    out = unseen(*SHORT, "--test", "features=mixed up.npz")
-    assert "outside of the interval: the classes of mixed up are harder than those of train" in out
-    assert "outside of the interval" not in unseen(*SHORT, "--test", "features=bare.npz")
-
-
 def test_deployment_images_need_no_classes(tmp_path):
     write_images(tmp_path / "train", classes=40, per_class=4)
     write_images(tmp_path / "deployed", classes=1, per_class=60)
