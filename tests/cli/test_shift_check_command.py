@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from small_runs import write_images
 from two_groups import gaussian_catalogue
 from typer.testing import CliRunner
 
@@ -54,6 +55,22 @@ def test_features_without_labels_give_the_same_distance_from_any_file():
     ignored = json.loads(unseen(*SHORT, "--json", "--test", "features=test.npz", "--no-labelled"))
     assert ignored["distance"] == found[0]["distance"]
     assert ignored["measured"] is None
+    rows = np.load("bare.npy")
+    np.savez("one class.npz", features=rows, labels=np.zeros(len(rows), int))
+    alone = json.loads(unseen(*SHORT, "--json", "--test", "features=one class.npz", "--no-labelled"))
+    assert alone["distance"] == found[0]["distance"]
+
+
+def test_deployment_images_need_no_classes(tmp_path):
+    write_images(tmp_path / "train", classes=40, per_class=4)
+    write_images(tmp_path / "deployed", classes=1, per_class=60)
+    bare = (*SHORT[2:], "--train", "folder=train", "--test", "folder=deployed", "--model", "convnet:base=4")
+    settings = (*bare, "--transform", "plain:size=8", "--dimensions", "4", "--json")
+    found = json.loads(unseen(*settings, "--no-labelled"))
+    assert found["distance"]["rows"] == [160, 60]
+    assert found["measured"] is None
+    with pytest.raises(DataError, match="at least 2 classes are needed"):
+        unseen(*settings)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +79,10 @@ def test_features_without_labels_give_the_same_distance_from_any_file():
         (("--test", "few.npy"), DataError, "5 samples are too few"),
         (("--test", "no.npy"), DataError, "no file no.npy"),
         (("--test", "bare.npy", "--out", "shift.txt"), ConfigError, "--out must end in .png"),
+        (("--test", "test.npz"), ConfigError, "use features=test.npz"),
+        (("--test", "bare.npy", "--episodes", "11"), ConfigError, "--episodes must be one of"),
+        (("--test", "bare.npy", "--dimensions", "0"), ConfigError, "--dimensions must be"),
+        (("--test", "bare.npy", "--seed", "-1"), ConfigError, "--seed must be"),
         (("--test", "bare.npy", "--shots", "3"), ConfigError, "--shots must be one of"),
         (("--test", "bare.npy", "--run", "r", "--model", "identity"), ConfigError, "a run has its own model"),
         (("--test", "bare.npy", "--run", "nowhere"), ConfigError, "not the folder of a finished run"),

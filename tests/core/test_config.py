@@ -117,3 +117,14 @@ def test_what_is_no_record_is_refused():
         as_record({"beta": 1}, "loss")
     with pytest.raises(ValueError, match="JSON compliant"):
         canonical_json(float("nan"))
+
+
+def test_curly_brackets_hold_a_value_for_each_label():
+    assert parse_record("joined:parts={a: folder=x/y:small_classes=drop, b: features=z.npz},seed=1") == {
+        "name": "joined",
+        "parts": {"a": "folder=x/y:small_classes=drop", "b": "features=z.npz"},
+        "seed": 1,
+    }
+    for text in ("{a}", "{: x}", "{a: }"):
+        with pytest.raises(ConfigError, match="in curly brackets; use"):
+            parse_value(text)

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.data.folder import folder
+from unseen.data.folder import folder, images_below
 from unseen.data.loading import load_catalogue
 
 
@@ -107,3 +107,15 @@ def test_links_that_lead_in_a_circle_do_no_harm(tmp_path):
     fill(tmp_path, ["a/1.png", "a/2.png", "b/1.png", "b/2.png"])
     (tmp_path / "a" / "round").symlink_to(tmp_path / "a")
     assert np.bincount(folder(str(tmp_path)).labels).tolist() == [2, 2]
+
+
+def test_images_without_classes_are_found_wherever_they_lie(tmp_path):
+    fill(tmp_path, ["1.png", "a/2.png", "a/b/3.png", "a/notes.txt", ".hidden/4.png"])
+    found = images_below(str(tmp_path))
+    assert found.ids == ("1.png", "a/2.png", "a/b/3.png")
+    assert found.labels.tolist() == [0, 0, 0]
+    with pytest.raises(DataError, match="no folder"):
+        images_below(str(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no image"):
+        images_below(str(tmp_path / "empty"))

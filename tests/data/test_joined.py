@@ -98,10 +98,31 @@ def test_what_cannot_lie_together_is_refused(tmp_path, record):
     ):
         with pytest.raises(DataError, match=words):
             load_catalogue({"name": "joined", "parts": parts})
-    with pytest.raises(ConfigError, match="is for joined data"):
+    with pytest.raises(ConfigError, match="is for data of several parts or groups"):
         split_catalogue(load_catalogue(one), "domains:train_on=a,test_on=b")
     with pytest.raises(DataError, match="no part 'othr'; did you mean 'other'"):
         split_catalogue(load_catalogue(record), "domains:train_on=one,test_on=othr")
+
+
+@pytest.mark.parametrize("by", [None, {"name": "fraction", "train": 0.4, "validation": 0}])
+def test_groups_of_plain_data_are_parts_too(tmp_path, by):
+    labels = np.repeat(np.arange(120), 3)
+    rows = np.random.default_rng(0).normal(size=(360, 4)).astype(np.float32)
+    np.savez(tmp_path / "f.npz", features=rows, labels=labels, groups=np.where(labels % 2, "odd", "even"))
+    catalogue = load_catalogue(f"features={tmp_path / 'f.npz'}")
+    whole = split_catalogue(catalogue, by or "fraction")
+    for train in ("odd", "even"):
+        for test in ("odd", "even"):
+            split = split_catalogue(catalogue, {"name": "domains", "train_on": train, "test_on": test, "by": by})
+            for side, group in (("train", train), ("validation", train), ("test", test)):
+                expected = {
+                    name
+                    for name in names_on(catalogue, getattr(whole, side))
+                    if catalogue.class_groups[catalogue.class_names.index(name)] == group
+                }
+                assert names_on(catalogue, getattr(split, side)) == expected
+    with pytest.raises(DataError, match="no part 'od'; did you mean 'odd'"):
+        split_catalogue(catalogue, "domains:train_on=od,test_on=even")
 
 
 def test_no_home_path_of_a_part_goes_into_a_file(monkeypatch, tmp_path):

@@ -263,6 +263,17 @@ def test_a_backbone_is_the_mean_of_the_methods_that_all_backbones_have():
     assert "a line for each backbone" in build_report(content)
 
 
+def test_backbones_of_one_name_are_told_apart_by_the_settings_that_differ():
+    rows = []
+    for base in (8, 16):
+        for rung in range(4):
+            row = rung_row("margin", 0, rung)
+            model = {"name": "convnet", "base": base, "channels": 1}
+            rows.append(replace(row, method=f"width {base}", protocol={**row.protocol, "model": model}))
+    (climb,) = climbs(ladder_content(rows=rows))
+    assert [each.name for each in capacity(climb, "recall@1")] == ["convnet base=8", "convnet base=16"]
+
+
 def test_one_backbone_is_no_comparison(climb):
     assert capacity(climb, "recall@1") == ()
 

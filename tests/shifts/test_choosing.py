@@ -38,7 +38,7 @@ def test_even_rungs_are_evenly_spaced_where_steps_allow():
 
 @pytest.mark.parametrize("count", [2, 8])
 def test_a_number_of_rungs_that_the_ladder_lacks_is_refused(count):
-    with pytest.raises(ConfigError, match=f"7 rising steps has from 3 to 7 rungs; got {count}; use a longer walk"):
+    with pytest.raises(ConfigError, match=f"7 rising steps has from 3 to 7 rungs; got {count}; use a number between"):
         choose_evenly(STEPS, count)
 
 

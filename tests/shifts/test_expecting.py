@@ -31,6 +31,17 @@ def test_a_bend_widens_the_interval():
     assert bent.high - bent.low > straight.high - straight.low
 
 
+def test_sides_that_are_unlike_at_one_distance_widen_the_interval():
+    ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
+    other = Recall(0.7, 0.1, 50)
+    both = [ScoredRung(each.number, each.distance, each.shift, each.recall, other) for each in ladder]
+    found = expect(both, 5, classes=50)
+    assert found.value == pytest.approx(0.7)
+    # Both rungs nearby differ by 0.1 from their other sides.
+    error = np.sqrt(0.1**2 * 2 / 50 + 0.1**2 / 2)
+    assert found.high - found.value == pytest.approx(2.0096 * error, rel=1e-4)
+
+
 def test_nothing_is_extrapolated():
     ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
     beyond = expect(ladder, 20.5, classes=50)
@@ -61,6 +72,18 @@ def test_recall_equals_a_loop_and_smaller_galleries_are_easier():
     assert gallery_recall(rows, labels, classes=3).value > whole.value
     with pytest.raises(DataError, match="at least two classes of two images"):
         gallery_recall(rows[labels == 0], labels[labels == 0])
+
+
+def test_galleries_of_fewer_images_of_a_class_are_harder_and_equal_for_samples_of_any_size():
+    made = gaussian_catalogue(classes=30, per_class=40, gap=0.0, mixed=0.0)
+    rows, labels = made.source.features, made.labels
+    thinned = np.flatnonzero(np.arange(len(labels)) % 10 == 0)  # 4 images of each class
+    few = gallery_recall(rows[thinned], labels[thinned])
+    alike = gallery_recall(rows, labels, per_class=4)
+    assert alike.value < gallery_recall(rows, labels).value
+    # 120 queries in one case, 600 in the other: a standard deviation of the difference is 5 points.
+    assert alike.value == pytest.approx(few.value, abs=0.12)
+    assert gallery_recall(rows, labels, per_class=40) == gallery_recall(rows, labels)
 
 
 def test_chance_explains_the_distance_of_random_groups_of_any_size():

@@ -98,12 +98,40 @@ def test_pairs_become_all_ordered_pairs():
     assert made["from cars to birds"] == {"name": "domains", "by": "first", "train_on": "cars", "test_on": "birds"}
 
 
+def test_pairs_may_be_those_of_a_list_of_groups():
+    made = expanded(
+        {"data": {"glyphs": "glyphs"}, "splits": {"from": {"name": "domains", "pairs": ["Greek", "Latin"]}}}
+    )
+    assert [(each["train_on"], each["test_on"]) for each in made["splits"].values()] == [
+        ("Greek", "Greek"),
+        ("Greek", "Latin"),
+        ("Latin", "Greek"),
+        ("Latin", "Latin"),
+    ]
+
+
+def test_the_study_of_transfer_takes_any_data_sets_from_the_command_line(place):
+    one = f"features={place / 'f.npz'}"
+    plan = load_plan("transfer", f"joined:parts={{here: {one}, there: {one}}}")
+    assert list(plan.splits) == ["from here to here", "from here to there", "from there to here", "from there to there"]
+    assert plan.data["joined"]["parts"] == {"here": one, "there": one}
+
+
+def test_every_cell_of_the_studies_on_glyphs_can_be_prepared(place):
+    plan = load_plan("transfer-glyphs", "glyphs:size=8,max_per_class=3")
+    assert len(plan_cells(plan)) == 9 * len(plan.methods)
+    plan = load_plan("capacity-glyphs", f"features={place / 'f.npz'}", ladder=str(place / "ladder.json"))
+    assert len(plan.splits) == 5
+
+
 @pytest.mark.parametrize(
     ("data", "record", "words"),
     [
         ({"b": {"name": "folder", "path": "a"}}, {}, "pairs are those of the parts of joined data"),
         (JOINED | {"b": "folder=c"}, {}, "pairs are those of the parts of joined data"),
-        (JOINED, {"pairs": "some"}, "pairs must be 'all'"),
+        (JOINED, {"pairs": "some"}, "pairs must be 'all' or a list"),
+        (JOINED, {"pairs": ["cars"]}, "at least two different parts or groups"),
+        (JOINED, {"pairs": ["cars", "cars"]}, "at least two different parts or groups"),
         (JOINED, {"train_on": "cars"}, "train_on and pairs say the same thing twice"),
     ],
 )

@@ -48,6 +48,18 @@ def test_a_far_shift_is_beyond_the_ladder_and_nothing_is_expected():
     assert found.distance.value == pytest.approx(900, rel=0.1)
 
 
+def test_deployment_of_fewer_images_of_a_class_is_compared_with_galleries_like_it():
+    catalogue, features, deployed = train_and_deployed()
+    third = np.arange(len(deployed.labels)) % 3 == 0
+    found = check(catalogue, features, Deployed("thinned", deployed.features[third], deployed.labels[third]))
+    assert (found.per_class, found.gallery) == (4, "20 classes of 4 images")
+    whole = check(catalogue, features, deployed)
+    assert whole.per_class == 12
+    # Fewer images of a class are harder to find, on the rungs as in deployment.
+    assert all(few.recall.value < all_.recall.value for few, all_ in zip(found.rungs, whole.rungs, strict=True))
+    assert found.expected.low <= found.measured.value <= found.expected.high
+
+
 def test_without_labels_the_distance_is_the_same_and_no_recall_is_measured():
     catalogue, features, deployed = train_and_deployed()
     labelled = check(catalogue, features, deployed)
@@ -96,3 +108,5 @@ def test_adaptation_is_tried_on_the_rungs_nearby_and_on_labelled_deployment():
     assert all(each.found.episodes == 2 for each in found.adapted)
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1]
+    # Every episode is a step, so that the time left of the longest part is known.
+    assert len({done for done, _ in told}) >= 5 + 3 + 2 * len(found.adapted)

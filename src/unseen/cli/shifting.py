@@ -21,7 +21,10 @@ def shift_check(
     run: Annotated[Path | None, typer.Option(help="Score by this finished run instead of the bare backbone.")] = None,
     model: options.Model = None,
     transform: options.Transform = None,
-    labelled: Annotated[bool, typer.Option(help="Whether the labels of the deployment data mean anything.")] = True,
+    labelled: Annotated[
+        bool,
+        typer.Option(help="Whether deployment labels mean anything; if not, folder=DIR is any images below it."),
+    ] = True,
     classes: Annotated[
         int | None, typer.Option(help="Number of deployment classes, where there are no labels to count.")
     ] = None,
@@ -42,14 +45,18 @@ def shift_check(
     from unseen.core.errors import ConfigError
     from unseen.core.files import write_bytes
     from unseen.reports.shift_picture import shift_picture
-    from unseen.shifts.episodes import SHOTS
+    from unseen.shifts.episodes import EPISODES, SHOTS
     from unseen.studies.deployed import compared_features
     from unseen.studies.shift_check import check_shift
 
     if out.suffix.lower() != ".png":
         raise ConfigError("shift-check: --out must end in .png", got=str(out))
     check_choice("shift-check", "--shots", shots, SHOTS)
+    check_choice("shift-check", "--episodes", episodes, range(EPISODES + 1))
     check_count("shift-check", "--rungs", rungs, at_least=3)
+    check_count("shift-check", "--seed", seed, at_least=0)
+    if dimensions is not None:
+        check_count("shift-check", "--dimensions", dimensions)
     if classes is not None:
         check_count("shift-check", "--classes", classes, at_least=2)
     if run is not None and (model is not None or transform is not None):
@@ -105,7 +112,7 @@ def _print(found: "ShiftCheck") -> None:
     if found.measured is not None:
         rows.append([escape(found.test), *own, f"{100 * found.measured.value:.1f}", "measured"])
     title = f"{escape(found.train)} to {escape(found.test)}, {found.distance.dimensions:,} dimensions"
-    columns = ["what", "distance", "shift", f"recall@1 % of {found.classes} classes", ""]
+    columns = ["what", "distance", "shift", f"recall@1 % of {found.gallery}", ""]
     screen.print(table(title, columns, rows))
     for sentence in sentences(found):
         screen.print(sentence, markup=False, soft_wrap=True)
@@ -124,16 +131,29 @@ def sentences(found: "ShiftCheck") -> list[str]:
     if found.expected.value is not None:
         said.append(
             f"The expected recall is read between rungs, scored by {found.scored_by}; the 95 % interval is for one "
-            f"gallery of {found.classes} classes."
+            f"gallery of {found.gallery}."
         )
+    said += _surprise(found)
     if not found.classes_known:
         said.append(
-            f"The number of classes of {found.test} is not known and taken as {found.classes}: fewer would make the "
-            "shift smaller (--classes)."
+            f"The number of classes of {found.test} is not known and taken as {found.classes}, with as many images of "
+            "each as in training: fewer classes would make the shift smaller, fewer images the recall (--classes)."
         )
     if found.left_out:
         said.append(f"Rungs left out, for too few images or unseen classes: {found.left_out}.")
     return said + [_gain(found, each) for each in found.adapted]
+
+
+def _surprise(found: "ShiftCheck") -> list[str]:
+    """That the measured recall is not the expected one, where so."""
+    low, high, measured = found.expected.low, found.expected.high, found.measured
+    if measured is None or low is None or high is None or low <= measured.value <= high:
+        return []
+    than = "harder" if measured.value < low else "easier"
+    return [
+        f"The measured recall is outside of the interval: the classes of {found.test} are {than} than those of "
+        f"{found.train} at that distance."
+    ]
 
 
 def _gain(found: "ShiftCheck", each: "Adapted") -> str:

@@ -27,6 +27,8 @@ def parse_value(text: str) -> Any:
 
     >>> [parse_value(text) for text in ("1", "1e-3", "true", "none", "[1,2]", "007", "margin")]
     [1, 0.001, True, None, [1, 2], '007', 'margin']
+    >>> parse_value("{birds: cub200=data/birds, mine: folder=my/images}")
+    {'birds': 'cub200=data/birds', 'mine': 'folder=my/images'}
     """
     if text.lower() in ("none", "null"):
         return None
@@ -41,7 +43,16 @@ def parse_value(text: str) -> Any:
             continue
     if text.startswith("[") and text.endswith("]"):
         return [parse_value(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+    if text.startswith("{") and text.endswith("}"):
+        return dict(_labelled(part) for part in _split_outside_brackets(text[1:-1]) if part.strip())
     return text
+
+
+def _labelled(text: str) -> tuple[str, Any]:
+    label, colon, value = text.partition(":")
+    if not colon or not label.strip() or not value.strip():
+        raise ConfigError(f"cannot read '{text.strip()}' in curly brackets", use="{label: value, label: value}")
+    return label.strip(), parse_value(value.strip())
 
 
 def parse_record(text: str) -> Record:
@@ -73,7 +84,7 @@ def parse_record(text: str) -> Record:
 def _split_outside_brackets(text: str) -> list[str]:
     parts, depth, start = [], 0, 0
     for position, letter in enumerate(text):
-        depth += (letter in "([") - (letter in ")]")
+        depth += (letter in "([{") - (letter in ")]}")
         if letter == "," and depth == 0:
             parts.append(text[start:position])
             start = position + 1

@@ -59,6 +59,26 @@ def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "ref
     )
 
 
+def images_below(path: str) -> Catalogue:
+    """All images below a folder as one class, for what needs no classes: whatever their sub-folders are called.
+
+    Raises:  `DataError` for a folder that is missing or holds no image
+    """
+    root = Path(path).expanduser()
+    if not root.is_dir():
+        raise DataError(f"no folder {root}", use="a folder of images")
+    files = [file for file in _files_below(root) if file.lower().endswith(SUFFIXES)]
+    if not files:
+        raise DataError(f"{root} holds no image ({', '.join(SUFFIXES)})", use="a folder of images")
+    return Catalogue(
+        name=printable(root.resolve().name),
+        source=ImageFiles(root, tuple(files)),
+        labels=np.zeros(len(files), np.int64),
+        class_names=("unknown",),
+        ids=tuple(printable(file) for file in files),
+    )
+
+
 def printable(name: str) -> str:
     r"""A file's name as text that can be written anywhere; bytes that are not UTF-8 are spelt out.
 

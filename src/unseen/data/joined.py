@@ -1,4 +1,4 @@
-"""Joined data: several catalogues as one, and the split that trains on one of them and tests on another."""
+"""Joined data: several catalogues as one, and the split that trains on one part of data and tests on another."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -56,17 +56,20 @@ def joined(parts: dict[str, Any]) -> Catalogue:
 
 @split("domains")
 class ByDomains:
-    """Training classes of one part of joined data, test classes of another part or of the same one.
+    """Training classes of one part of the data, test classes of another part or of the same one.
+
+    Parts are those of joined data, or the groups of other data (scripts, categories).
 
     ===========  ====================================================================================
     train_on     label of the part whose training and validation classes train and validate
     test_on      label of the part whose test classes test
-    by           split of each part that says which classes these are; None takes the one that the
-                 part states itself, or half of its classes (`fraction`) where it states none
+    by           split of each part (of all groups together) that says which classes these are; None
+                 takes the one that the data states itself, or half of the classes (`fraction`) where
+                 it states none
     ===========  ====================================================================================
 
     Reference:  Milbich et al., NeurIPS 2021, arXiv:2107.09562 (SPEC 5.7)
-    Raises:     DataError for data that is not joined, and for a part that it does not have
+    Raises:     ConfigError for data without parts and groups, DataError for a part that it does not have
     """
 
     def __init__(self, *, train_on: str, test_on: str, by: str | dict[str, Any] | None = None) -> None:
@@ -76,12 +79,19 @@ class ByDomains:
 
     def __call__(self, catalogue: Catalogue) -> Split:
         """The split of this catalogue."""
-        if not isinstance(catalogue, JoinedCatalogue):
-            raise ConfigError("split 'domains' is for joined data", got=catalogue.name, use="data `joined`, with parts")
+        if isinstance(catalogue, JoinedCatalogue):
+            known = list(catalogue.parts)
+        elif catalogue.class_groups is not None:
+            known = list(dict.fromkeys(catalogue.class_groups))
+        else:
+            raise ConfigError(
+                "split 'domains' is for data of several parts or groups",
+                got=catalogue.name,
+                use="data `joined`, with parts",
+            )
         sides = {}
         for side, label in (("train", self.train_on), ("validation", self.train_on), ("test", self.test_on)):
-            if label not in catalogue.parts:
-                known = list(catalogue.parts)
+            if label not in known:
                 raise DataError(f"split 'domains': no part '{label}'{nearest(label, known)}", use=", ".join(known))
             sides[side] = self._classes(catalogue, label, side)
         return split_by_classes(
@@ -92,11 +102,14 @@ class ByDomains:
             test=sides["test"],
         )
 
-    def _classes(self, catalogue: JoinedCatalogue, label: str, side: str) -> list[int]:
-        """The classes on a side of a part's own split, as labels of the joined catalogue."""
-        part = catalogue.parts[label]
+    def _classes(self, catalogue: Catalogue, label: str, side: str) -> list[int]:
+        """The classes on a side of a part's own split, as labels of the whole catalogue."""
+        part = catalogue.parts[label] if isinstance(catalogue, JoinedCatalogue) else catalogue
         by = self.by or ("given" if part.fixed_split is not None else "fraction")
         own = np.unique(part.labels[getattr(split_catalogue(part, by), side)])
+        if not isinstance(catalogue, JoinedCatalogue):
+            assert catalogue.class_groups is not None, "a part was asked for of data without groups"
+            return [each for each in own.tolist() if catalogue.class_groups[each] == label]
         before = list(catalogue.parts)[: list(catalogue.parts).index(label)]
         return (own + sum(len(catalogue.parts[each].class_names) for each in before)).tolist()
 

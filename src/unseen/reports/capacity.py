@@ -1,6 +1,7 @@
 """Capacity: the same ladder for several backbones, a line for each."""
 
 import math
+import re
 from dataclasses import dataclass
 
 from unseen.core.config import Record, canonical_json
@@ -20,19 +21,21 @@ class Backbone:
 def capacity(climb: Climb, score: str) -> tuple[Backbone, ...]:
     """The backbones of a ladder's methods by name; nothing where there are fewer than two.
 
-    Only trained methods count whose loss and method every backbone was trained with, so that lines differ by the
-    backbone alone. Its un-trained line is the mean of its un-trained methods.
+    Two backbones of one name differ by their settings, which then stand behind the name (`convnet base=8`). Only
+    trained methods count whose loss and method every backbone was trained with, so that lines differ by the backbone
+    alone. Its un-trained line is the mean of its un-trained methods.
 
     Empty:      a rung without a finished cell of one of these methods is not a number
     """
     groups: dict[str, dict[str, Course]] = {}
     untrained: dict[str, list[Course]] = {}
+    names = _names([model for course in climb.courses if (model := _model(course))])
     for course in climb.courses:
         protocol = _protocol(course)
-        model = protocol.get("model")
-        if not isinstance(model, dict) or "name" not in model:
+        model = _model(course)
+        if not model:
             continue
-        name = str(model.get("architecture") or model["name"])
+        name = names[canonical_json(model)]
         if course.is_trained:
             what = canonical_json({key: protocol.get(key) for key in ("loss", "method")})
             groups.setdefault(name, {})[what] = course
@@ -49,9 +52,34 @@ def capacity(climb: Climb, score: str) -> tuple[Backbone, ...]:
             _mean([own[what] for what in shared], score, len(climb.steps)),
             _mean(untrained.get(name, []), score, len(climb.steps)),
         )
-        for name, own in sorted(groups.items())
+        for name, own in sorted(groups.items(), key=lambda item: _in_order(item[0]))
         if shared
     )
+
+
+def _in_order(name: str) -> list[str | int]:
+    """What names sort by: numbers in them count as numbers, so that base=8 comes before base=16."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
+
+
+def _model(course: Course) -> Record:
+    """The record of a course's backbone; empty where it is not known."""
+    model = _protocol(course).get("model")
+    return dict(model) if isinstance(model, dict) and "name" in model else {}
+
+
+def _names(models: list[Record]) -> dict[str, str]:
+    """What each backbone is called: its name, and the settings in which those of one name differ."""
+    alike: dict[str, list[Record]] = {}
+    for model in models:
+        alike.setdefault(str(model.get("architecture") or model["name"]), []).append(model)
+    names = {}
+    for name, own in alike.items():
+        keys = dict.fromkeys(key for model in own for key in model)
+        differing = [key for key in keys if len({canonical_json({"is": model.get(key)}) for model in own}) > 1]
+        for model in own:
+            names[canonical_json(model)] = " ".join([name, *(f"{key}={model.get(key)}" for key in differing)])
+    return names
 
 
 def _protocol(course: Course) -> Record:

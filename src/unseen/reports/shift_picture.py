@@ -32,8 +32,8 @@ def _figure(check: ShiftCheck) -> "Figure":
         place.errorbar([check.shift], [value], bars, fmt="D", color=ORANGE, capsize=4, label="expected, 95 %")
     if check.measured is not None:
         place.plot([check.shift], [100 * check.measured.value], "*", color=GREY, markersize=13, label="measured")
-    place.set_xlabel("shift: corrected distance without what so many classes have by chance")
-    place.set_ylabel(f"recall@1 (%) among {check.classes} classes")
+    place.set_xlabel("shift: corrected distance, less what so many classes have by chance")
+    place.set_ylabel(f"recall@1 (%) among {check.gallery}")
     place.grid(True, axis="y")
     place.legend(loc="best")
     place.set_title(f"{label(check.train)} to {label(check.test)}, scored by {label(check.scored_by, 60)}")

@@ -55,7 +55,9 @@ def choose_evenly(steps: Sequence[Step], count: int) -> list[Step]:
     found = rising(steps)
     if not 3 <= count <= len(found):
         raise ConfigError(
-            f"a ladder of {len(found)} rising steps has from 3 to {len(found)} rungs", got=count, use="a longer walk"
+            f"a ladder of {len(found)} rising steps has from 3 to {len(found)} rungs",
+            got=count,
+            use="a number between, or a longer walk",
         )
     return spaced(found, count, fixed=["0"])
 
@@ -89,7 +91,7 @@ def choose_by_distance(steps: Sequence[Step], targets: Sequence[float]) -> list[
             raise ConfigError(
                 f"the ladder reaches distances from {values[0]:.4g} to {values[-1]:.4g}",
                 got=target,
-                use="a longer walk",
+                use="distances between, or a longer walk",
             )
         chosen.append(int(np.abs(values - target).argmin()))
     if len(set(chosen)) < len(chosen):
@@ -113,5 +115,6 @@ def choose_by_name(steps: Sequence[Step], names: Sequence[str]) -> list[Step]:
 def _named(steps: Sequence[Step], name: str) -> int:
     known = [step.name for step in steps]
     if name not in known:
-        raise ConfigError(f"the ladder has no step '{name}'{nearest(name, known)} (it has: {', '.join(known)})")
+        shown = known if len(known) <= 8 else [*known[:3], "...", *known[-3:]]
+        raise ConfigError(f"the ladder has no step '{name}'{nearest(name, known)} (it has: {', '.join(shown)})")
     return known.index(name)

@@ -40,12 +40,17 @@ class Recall:
 
 @dataclass(frozen=True)
 class ScoredRung:
-    """A rung as it is compared: its shift, and the recall on its test classes."""
+    """A rung as it is compared: its shift, the recall on its test classes, and that on the other side's.
+
+    The other side lies at the same distance; how unlike the two recalls are says how much depends on which classes it
+    is that lie there. None where a model was trained on them.
+    """
 
     number: int
     distance: float
     shift: float
     recall: Recall
+    other: Recall | None = None
 
 
 @dataclass(frozen=True)
@@ -75,24 +80,34 @@ def chance_rate(features: NDArray[np.floating], labels: Labels, *, seed: int = 0
 
 
 def gallery_recall(
-    embeddings: NDArray[np.floating], labels: Labels, *, classes: int | None = None, seed: int = 0
+    embeddings: NDArray[np.floating],
+    labels: Labels,
+    *,
+    classes: int | None = None,
+    per_class: int | None = None,
+    seed: int = 0,
 ) -> Recall:
-    """Recall@1 among so many classes, the mean over random galleries where there are more classes than that.
+    """Recall@1 among so many classes of at most so many images, the mean over random galleries where there are more.
 
-    A gallery of fewer classes is easier, so recalls are compared only in galleries of one size.
+    A gallery of fewer classes, or of more images of each, is easier; so recalls are compared only in galleries of one
+    size.
 
     Empty:   classes of a single image have nothing to find and are left out
     Raises:  DataError for fewer than two other classes
     """
     known, sizes = np.unique(labels, return_counts=True)
-    known = known[sizes > 1]
+    known, sizes = known[sizes > 1], sizes[sizes > 1]
     count = len(known) if classes is None else min(classes, len(known))
     if count < 2:
         raise DataError("recall needs at least two classes of two images", got=count)
     hits: list[NDArray[np.float64]] = []
-    for number in range(GALLERIES if count < len(known) else 1):
-        chosen = numpy_generator(derive(seed, "galleries", number)).permutation(known)[:count]
+    is_drawn = count < len(known) or (per_class is not None and per_class < sizes.max())
+    for number in range(GALLERIES if is_drawn else 1):
+        generator = numpy_generator(derive(seed, "galleries", number))
+        chosen = generator.permutation(known)[:count]
         rows = np.flatnonzero(np.isin(labels, chosen))
+        if per_class is not None:
+            rows = _fewer(rows, labels, per_class, generator)
         own = np.unique(labels[rows], return_inverse=True)[1]
         right = nearest_neighbours(embeddings[rows], own, k=1).right[:, 0]
         hits.append(np.stack([np.bincount(own, right), np.bincount(own)]))
@@ -101,11 +116,20 @@ def gallery_recall(
     return Recall(value, float(shares.std(ddof=1)), len(known))
 
 
+def _fewer(rows: Labels, labels: Labels, most: int, generator: np.random.Generator) -> Labels:
+    """At most so many of the rows of each class, drawn at random."""
+    drawn = generator.permutation(rows)
+    drawn = drawn[np.argsort(labels[drawn], kind="stable")]
+    own = labels[drawn]
+    return np.sort(drawn[np.arange(len(own)) - np.searchsorted(own, own) < most])
+
+
 def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expected:
     r"""The recall between the rungs next to a shift, linearly; nothing is extrapolated.
 
-    The interval has two parts, added in squares: that of a gallery of so many classes, and how badly rungs are read
-    from their neighbours (each inner rung left out in turn).
+    The interval has three parts, added in squares: that of a gallery of so many classes, how badly rungs are read
+    from their neighbours (each inner rung left out in turn), and how unlike the two sides of the rungs nearby are,
+    which lie at one distance.
 
     Raises:  DataError for fewer than two rungs
     """
@@ -123,7 +147,10 @@ def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expect
     misfit = float(np.sqrt(np.mean(np.square(missed)))) if missed else 0.0
     deviation = max(rung.recall.deviation for rung in near)
     known = min(rung.recall.known for rung in near)
-    error = np.sqrt(deviation**2 * (1 / classes + 1 / known) + misfit**2)
+    unlike = [rung.recall.value - rung.other.value for rung in near if rung.other is not None]
+    # Two values have half the square of their difference as variance.
+    sides = float(np.mean(np.square(unlike))) / 2 if unlike else 0.0
+    error = np.sqrt(deviation**2 * (1 / classes + 1 / known) + misfit**2 + sides)
     half = float(student.ppf(0.975, max(1, min(classes, known) - 1)) * error)
     value = float(np.interp(shift, places, values))
     numbers = tuple(rung.number for rung in near)

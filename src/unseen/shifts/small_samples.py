@@ -106,11 +106,15 @@ def corrected_distance(
             f"{fewest:,} samples are too few for a distance in {width:,} dimensions",
             use=f"at least {needed:,} samples" + (f", or at most {most:,} dimensions" if most else ""),
         )
-    equal = [_drawn(rows, fewest, derive(seed, "rows of the larger sample")) for rows in (one, two)]
+    key = derive(seed, "rows of the larger sample")
+    equal = [
+        own if own.count == fewest else moments(_drawn(rows, fewest, key))
+        for rows, own in ((one, first), (two, second))
+    ]
     spread = float(np.trace(first.covariance) + np.trace(second.covariance))
     step = float(((first.mean - second.mean) ** 2).sum())
     noise = float(np.trace(first.covariance) / first.count + np.trace(second.covariance) / second.count)
-    roots = overlap_roots(*(moments(rows) for rows in equal))
+    roots = overlap_roots(*equal)
     return CorrectedDistance(
         value=step - noise + spread - 2 * corrected_trace(roots, (fewest - 1) / tails),
         plain=step + spread - 2 * float(overlap_roots(first, second).sum()),
@@ -120,6 +124,4 @@ def corrected_distance(
 
 
 def _drawn(rows: NDArray[np.floating], count: int, key: int) -> NDArray[np.floating]:
-    if len(rows) == count:
-        return rows
     return rows[np.sort(numpy_generator(key).permutation(len(rows))[:count])]

@@ -10,6 +10,7 @@ from torch import nn
 from unseen.core.config import Record, as_record
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import Catalogue, load_catalogue
+from unseen.data.folder import images_below
 from unseen.evaluation.embedding_files import read_mapped
 from unseen.models import embed
 from unseen.studies.pooled import features_by, pooled_features
@@ -41,16 +42,16 @@ def compared_features(
     """Features of both data sets, by a backbone that is not trained (`model`, `transform`) or by a finished run's.
 
     ``test`` may be an npy file of features, or an npz file without labels. With ``labelled`` False the labels that
-    deployment data come with mean nothing, as for images in a single folder.
+    deployment data come with mean nothing; `folder=DIR` is then all images below the folder.
 
     Raises:  DataError and ConfigError for data that cannot be read or models that do not fit them
     """
     if run is not None:
         return _by_run(run, train, test, labelled=labelled, workers=workers)
-    pooled = pooled_features({"data": train, **(settings or {})}, cache=cache, workers=workers)
-    plain = _unlabelled(test)
+    pooled = pooled_features({"data": _record(train), **(settings or {})}, cache=cache, workers=workers)
+    plain = _unlabelled(test, labelled=labelled)
     if plain is None:
-        other = load_catalogue(_kept(test))
+        other = _catalogue(test, labelled=labelled)
         features = features_by(pooled.recipe, other, cache=cache, workers=workers)
         plain = _deployed(other, features, labelled=labelled)
     elif pooled.recipe.model["name"] != "identity":
@@ -69,7 +70,7 @@ def _by_run(run: Path, train: str, test: str, *, labelled: bool, workers: int) -
         items = items_of(prepared.recipe, catalogue)
         return embed(model.backbone, items, np.arange(len(catalogue)), workers=workers).flatten(1).numpy()
 
-    catalogue, other = load_catalogue(train), load_catalogue(_kept(test))
+    catalogue, other = load_catalogue(_record(train)), _catalogue(test, labelled=labelled)
     own = prepared.catalogue
     trained = {own.class_names[label] for label in np.unique(own.labels[prepared.split.train])}
     deployed = _deployed(other, features_of(other), labelled=labelled)
@@ -78,18 +79,29 @@ def _by_run(run: Path, train: str, test: str, *, labelled: bool, workers: int) -
     )
 
 
-def _kept(test: str) -> Record:
-    """Deployment data may hold classes of a single image: nothing is trained on them."""
-    record = as_record(test, "data")
-    return record | ({"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {})
+def _record(text: str) -> Record:
+    record = as_record(text, "data")
+    if record["name"].endswith((".npz", ".npy")):
+        raise ConfigError(f"'{text}' does not say what kind of data it is", use=f"features={text}")
+    return record
+
+
+def _catalogue(test: str, *, labelled: bool) -> Catalogue:
+    """Deployment data; they may hold classes of a single image, as nothing is trained on them."""
+    record = _record(test)
+    if record["name"] == "folder" and not labelled and set(record) == {"name", "path"}:
+        return images_below(record["path"])
+    return load_catalogue(
+        record | ({"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {})
+    )
 
 
 def _deployed(catalogue: Catalogue, features: np.ndarray, *, labelled: bool) -> Deployed:
     return Deployed(catalogue.name, features, catalogue.labels if labelled else None)
 
 
-def _unlabelled(test: str) -> Deployed | None:
-    """Features without labels in an npy or npz file; None for anything else."""
+def _unlabelled(test: str, *, labelled: bool) -> Deployed | None:
+    """Features without labels, or with labels that mean nothing, in an npy or npz file; None for anything else."""
     if test.endswith(".npy"):
         path = Path(test.removeprefix("features=")).expanduser()
         return Deployed(path.stem, _finite(path, np.asarray(read_mapped(path))))
@@ -99,7 +111,7 @@ def _unlabelled(test: str) -> Deployed | None:
         return None
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile) or "labels" in archive.files:
+            if not isinstance(archive, np.lib.npyio.NpzFile) or (labelled and "labels" in archive.files):
                 return None
             rows = archive["features"] if "features" in archive.files else None
     except Exception:  # whatever a damaged archive raises: the reader of labelled files says what is wrong with it

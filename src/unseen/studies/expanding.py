@@ -20,7 +20,8 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
     rung: {name: ladder, path: .., rungs: ..}   `rung 1`, `rung 2`, ...; rungs is `all` or a list of numbers
                                                 and of the words easiest, middle, hardest; rungs that are
                                                 groups are called by their names, `rung Latin`
-    from: {name: domains, pairs: all}           `from birds to birds`, `from birds to cars`, ... of all parts
+    from: {name: domains, pairs: all}           `from birds to birds`, `from birds to cars`, ... of all parts of
+                                                joined data; or of a list of parts or groups
     ==========================================  ============================================================
 
     Other settings of such a split go to each that it becomes. `ladder` is a file that stands over the path of every
@@ -100,18 +101,28 @@ def _of_pairs(label: str, record: Record, data: Any) -> dict[str, Record]:
     for key in ("train_on", "test_on"):
         if key in record:
             raise ConfigError(f"splits: {label}: {key} and pairs say the same thing twice", use="one of them")
-    if record["pairs"] != "all":
-        raise ConfigError(f"splits: {label}: pairs must be 'all'", got=record["pairs"], use="train_on and test_on")
+    chosen = record["pairs"]
+    if isinstance(chosen, list) and len({str(each) for each in chosen}) == len(chosen) >= 2:
+        parts = tuple(str(each) for each in chosen)
+    elif chosen == "all":
+        parts = _parts_of(label, data)
+    else:
+        raise ConfigError(
+            f"splits: {label}: pairs must be 'all' or a list of at least two different parts or groups", got=chosen
+        )
+    shared = {key: value for key, value in record.items() if key != "pairs"}
+    return {
+        f"{label} {one} to {other}": shared | {"train_on": one, "test_on": other} for one in parts for other in parts
+    }
+
+
+def _parts_of(label: str, data: Any) -> tuple[str, ...]:
+    """The parts of the joined data of a plan."""
     values = data.values() if isinstance(data, Mapping) else ()
     parts = [tuple(value["parts"]) for value in values if isinstance(value, Mapping) and value.get("parts")]
     if not parts or len(set(parts)) > 1 or len(parts) < len(values):
         raise ConfigError(
             f"splits: {label}: pairs are those of the parts of joined data, the same in all data of the plan",
-            use="data: {all: {name: joined, parts: {birds: .., cars: ..}}}",
+            use="data: {all: {name: joined, parts: {birds: .., cars: ..}}}, or a list of groups as pairs",
         )
-    shared = {key: value for key, value in record.items() if key != "pairs"}
-    return {
-        f"{label} {one} to {other}": shared | {"train_on": one, "test_on": other}
-        for one in parts[0]
-        for other in parts[0]
-    }
+    return parts[0]

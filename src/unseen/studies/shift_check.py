@@ -65,6 +65,7 @@ class ShiftCheck:
     chance        the part of it that so many classes have by chance (see `shifts.expecting`)
     shift         the distance without it: what is compared with the rungs
     classes       of the galleries that recalls speak of; ``classes_known`` says whether deployment really has so many
+    per_class     images of each at most: as many as deployment has on average, where that is known
     rungs         the ladder of the training data that could be measured; ``left_out`` counts those with too few rows
                   for a distance or too few unseen classes for such a gallery
     expected      recall@1 to expect at that shift
@@ -80,12 +81,18 @@ class ShiftCheck:
     chance: float
     shift: float
     classes: int
+    per_class: int | None
     classes_known: bool
     rungs: tuple[ScoredRung, ...]
     left_out: int
     expected: Expected
     measured: Recall | None
     adapted: tuple[Adapted, ...]
+
+    @property
+    def gallery(self) -> str:
+        """The size of the galleries that recalls speak of, in words."""
+        return f"{self.classes} classes" + ("" if self.per_class is None else f" of {self.per_class} images")
 
     def to_mapping(self) -> Record:
         """The check as plain values."""
@@ -133,7 +140,7 @@ def check_shift(
     known = deployed.classes if deployed.labels is not None else classes
     if known is not None and known < 2:
         raise DataError(f"{deployed.name} has a single class, so its labels say nothing", use="--no-labelled")
-    total = rungs + 3 + 2 * bool(episodes)
+    total = rungs + 3 + 3 * episodes  # adaptation on two rungs and on deployment at most
     tell(0, total, "distance")
     near, far = _along_leading(features, deployed.features, dimensions)
     distance = corrected_distance(near, far, seed=seed)
@@ -145,13 +152,23 @@ def check_shift(
     # Recalls are compared in galleries of one size: that of the deployment data, if half of the rungs have so many.
     unseen = [len(set(rung.test) - set(seen)) for rung in ladder.rungs]
     gallery = min(int(np.median(unseen)), len(catalogue.class_names) if known is None else known)
+    per_class = None if known is None else max(2, round(len(deployed.features) / known))
     embeddings = _embedded(features, head)
     scored = []
     for number in range(1, rungs + 1):
         tell(2 + number, total, f"rung {number}")
         if unseen[number - 1] >= max(2, gallery):
             found = _scored(
-                catalogue, near, embeddings, ladder, number, rate=rate, classes=gallery, seen=seen, seed=seed
+                catalogue,
+                near,
+                embeddings,
+                ladder,
+                number,
+                rate=rate,
+                classes=gallery,
+                per_class=per_class,
+                seen=seen,
+                seed=seed,
             )
             scored += [] if found is None else [found]
     if len(scored) < 2:
@@ -164,13 +181,25 @@ def check_shift(
     expected = expect(scored, shift, classes=gallery)
     measured = None
     if deployed.labels is not None:
-        measured = gallery_recall(_embedded(deployed.features, head), deployed.labels, classes=gallery, seed=seed)
+        rows = _embedded(deployed.features, head)
+        # Galleries of no more images than those of the rungs; where training classes are smaller, so are these.
+        most = min(per_class or 2, max(2, round(len(features) / len(catalogue.class_names))))
+        measured = gallery_recall(rows, deployed.labels, classes=gallery, per_class=most, seed=seed)
     adapted = []
     if episodes:
-        tell(rungs + 3, total, f"{shots} shots")
         last = head or _head_on(features)
         settings = {"shots": shots, "episodes": episodes, "how": how, "seed": seed}
-        adapted = _adapted(catalogue, features, deployed, ladder, last, expected.near, seen, settings)
+        adapted = _adapted(
+            catalogue,
+            features,
+            deployed,
+            ladder,
+            last,
+            expected.near,
+            seen,
+            settings,
+            lambda done, words: tell(rungs + 3 + done, total, words),
+        )
     tell(total, total, "done")
     return ShiftCheck(
         train=catalogue.name,
@@ -180,6 +209,7 @@ def check_shift(
         chance=chance,
         shift=shift,
         classes=gallery,
+        per_class=per_class,
         classes_known=known is not None,
         rungs=tuple(scored),
         left_out=rungs - len(scored),
@@ -228,6 +258,7 @@ def _scored(
     *,
     rate: float,
     classes: int,
+    per_class: int | None,
     seen: Collection[str],
     seed: int,
 ) -> ScoredRung | None:
@@ -240,8 +271,16 @@ def _scored(
     except DataError:
         return None
     chance = rate * (1 / (len(rung.train) + len(rung.validation)) + 1 / len(rung.test))
-    recall = gallery_recall(embeddings[unseen], catalogue.labels[unseen], classes=classes, seed=seed)
-    return ScoredRung(number, distance, distance - chance, recall)
+    recall = gallery_recall(
+        embeddings[unseen], catalogue.labels[unseen], classes=classes, per_class=per_class, seed=seed
+    )
+    others = _rows_of(catalogue, [*rung.train, *rung.validation], seen)
+    other = None
+    if len(np.unique(catalogue.labels[others])) >= max(2, classes):
+        other = gallery_recall(
+            embeddings[others], catalogue.labels[others], classes=classes, per_class=per_class, seed=seed
+        )
+    return ScoredRung(number, distance, distance - chance, recall, other)
 
 
 def _adapted(
@@ -253,19 +292,28 @@ def _adapted(
     near: Sequence[int],
     seen: Collection[str],
     settings: Record,
+    tell: Callable[[int, str], None],
 ) -> list[Adapted]:
     """The gains on the rungs next to the shift and on labelled deployment data, where classes are large enough."""
     found = []
-    for number in near:
+    for place, number in enumerate(near):
         rows = _rows_of(catalogue, ladder.rungs[number - 1].test, seen)
         names = np.array(catalogue.class_names)[catalogue.labels[rows]]
-        found += _gain(number, features[rows], names, head, ladder.support, settings)
+        own = settings | {"tell": _from(place * settings["episodes"], f"adapting to rung {number}", tell)}
+        found += _gain(number, features[rows], names, head, ladder.support, own)
     if deployed.labels is not None:
         names = deployed.labels.astype(np.str_)
         sizes = dict(zip(*(each.tolist() for each in np.unique(names, return_counts=True)), strict=True))
         support = draw_support(sizes, seed=settings["seed"])
-        found += _gain(None, deployed.features, names, head, support, settings)
+        own = settings | {"tell": _from(len(near) * settings["episodes"], "adapting to deployment", tell)}
+        found += _gain(None, deployed.features, names, head, support, own)
     return found
+
+
+def _from(start: int, words: str, tell: Callable[[int, str], None]) -> Callable[[int], None]:
+    """What an adaptation tells its episodes to, each a step of the whole."""
+    tell(start, words)
+    return lambda done: tell(start + done, words)
 
 
 def _gain(
