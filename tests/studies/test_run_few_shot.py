@@ -11,9 +11,11 @@ from unseen.core.errors import DataError
 from unseen.core.files import read_json
 from unseen.core.processes import identity
 from unseen.data import load_catalogue, split_catalogue
+from unseen.reports import ladder_pictures
+from unseen.reports.analyses import ANALYSES
 from unseen.reports.few_shot_gains import few_shot_gains, read_adapted
 from unseen.shifts import Adaptation, Walk, build_ladder, few_shot_on_rung, read_ladder, write_ladder
-from unseen.studies import load_run, run
+from unseen.studies import load_run, prepare, run
 from unseen.studies import run_few_shot as module
 from unseen.studies.plan import Cell
 from unseen.studies.run_few_shot import FILE, run_few_shot
@@ -34,7 +36,9 @@ def rung(tmp_path, monkeypatch):
     catalogue = load_catalogue("features=groups.npz")
     walk = Walk(swaps=2, easier=1, harder=2, removals=1)
     start = split_catalogue(catalogue, "first:validation=0")
-    write_ladder(Path("ladder.json"), build_ladder(catalogue, catalogue.source.features, start, walk=walk, rungs=3))
+    features = catalogue.source.features
+    ladder = build_ladder(catalogue, features, start, walk=walk, rungs=3, made_by={"model": "identity"})
+    write_ladder(Path("ladder.json"), ladder)
     return SETTINGS | {"split": "ladder=ladder.json:rung=2", "sampler": "samples_per_class:batch_size=16,per_class=2"}
 
 
@@ -95,3 +99,23 @@ def test_a_study_over_rungs_is_analysed(rung, tmp_path):
         read_adapted(folder, chosen={"split": ["rung 2"]})
     with pytest.raises(DataError, match="is no folder of a study"):
         read_adapted(tmp_path)
+
+
+def test_the_ladder_of_a_study_is_drawn_from_its_cells(rung, tmp_path, monkeypatch):
+    folder = tmp_path / "study"
+    config = rung | {"split": {"name": "ladder", "path": "ladder.json", "rung": 1}, "seed": 0}
+    config = prepare(config).recipe.to_mapping()
+    cell = Cell(hash_of(config), "groups", "rung 1", "margin", 0, config)
+    create_store(folder / STORE)
+    with Store(folder / STORE) as store:
+        store.set_plan([cell], {"title": "made up"})
+    drawn = ANALYSES["ladder"](folder, lambda done, total: None)
+    ladder = read_ladder(Path("ladder.json"))
+    assert [row[0] for row in drawn.rows] == [step.name for step in ladder.steps]
+    assert [row[0] for row in drawn.rows if row[1]] == [each.step for each in ladder.rungs]
+    assert all(len(row) == len(drawn.columns) for row in drawn.rows)
+    assert drawn.draw() is not None
+    monkeypatch.setattr(ladder_pictures, "PROJECTIONS", {"tsne": lambda points: (points[:, :2], "two dimensions")})
+    shown = ANALYSES["map-tsne"](folder, lambda done, total: None)
+    assert [row[0] for row in shown.rows] == [1, 2, 3]
+    assert len(shown.draw().axes) == 3

@@ -107,6 +107,7 @@ def few_shot(
     splits: Shown = "",
     seeds: Shown = "",
     workers: options.Workers = 2,
+    cache: options.Cache = None,
 ) -> None:
     """Few-shot adaptation of Milbich et al.; what was computed before is read again."""
     settings = {
@@ -118,7 +119,20 @@ def few_shot(
         "seeds": _numbers(seeds),
         "workers": workers,
     }
-    analyse("few-shot", folder, settings)
+    analyse("few-shot", folder, settings, cache)
+
+
+@app.command("ladder", help="The distances of the ladder that a study climbs.")
+def ladder(folder: Folder) -> None:
+    """The distance of every step, as `unseen splits show` draws it."""
+    analyse("ladder", folder, {})
+
+
+@app.command("maps", help="Maps of an easy, a middle and a hard rung of the ladder that a study climbs.")
+def maps(folder: Folder, cache: options.Cache = None) -> None:
+    """The same points by t-SNE and by UMAP, coloured by the side they are on."""
+    for name in ("map-tsne", "map-umap"):
+        analyse(name, folder, {}, cache)
 
 
 def _texts(joined: str) -> list[str]:
@@ -130,12 +144,14 @@ def _numbers(joined: str) -> list[int | str]:
     return [int(each) if each.isdecimal() else each for each in _texts(joined)]
 
 
-def analyse(name: str, folder: Path, settings: "Record") -> None:
+def analyse(name: str, folder: Path, settings: "Record", cache: Path | None = None) -> None:
     """Make an analysis of a study, print it, and write it into the study's folder."""
     from unseen.core.console import console, progress_bar, table
-    from unseen.reports.analyses import ANALYSES, FOLDER
+    from unseen.reports.analyses import ANALYSES, FOLDER, settings_of
     from unseen.reports.analysis import write_analysis
 
+    if "cache" in settings_of(name):
+        settings = settings | {"cache": cache}
     with progress_bar(f"{name}: cells", total=1) as bar:
         found = ANALYSES[name](folder, bar.set, **settings)
     screen = console()

@@ -15,6 +15,8 @@ from rich.markup import escape
 from unseen.cli import options
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from unseen.shifts import Ladder, Rung, Walk
     from unseen.studies.pooled import Pooled
 
@@ -149,7 +151,8 @@ def show(
     """Show a ladder of splits."""
     from unseen.core.console import console
     from unseen.core.files import write_bytes
-    from unseen.reports.ladder_pictures import distance_picture
+    from unseen.reports.ladder_pictures import distance_figure
+    from unseen.reports.plotting import drawn
     from unseen.shifts import read_ladder
 
     ladder = read_ladder(file)
@@ -159,10 +162,12 @@ def show(
         _print(ladder)
     folder = file.parent if out is None else out
     # Maps take a minute; what is drawn is written at once.
-    drawn = _maps(ladder, data, workers, cache) if maps else iter(())
-    for name, content in chain([("distances", distance_picture(ladder))], drawn):
+    distances: tuple[str, Callable[[], Figure]] = ("distances", partial(distance_figure, ladder))
+    figures = _maps(ladder, data, workers, cache) if maps else iter(())
+    for name, draw in chain([distances], figures):
         path = folder / f"{file.stem}-{name}.png"
-        write_bytes(path, content)
+        with console().status(f"drawing {name}"):
+            write_bytes(path, drawn(draw))
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
@@ -184,28 +189,20 @@ def _listed(steps: str) -> list[str]:
     return [name.strip() for name in steps.split(",") if name.strip()]
 
 
-def _maps(ladder: "Ladder", data: str | None, workers: int, cache: Path | None) -> Iterator[tuple[str, bytes]]:
-    """A picture for each way to draw a map, of the ladder's own data and features."""
-    import numpy as np
-
-    from unseen.core.console import console
+def _maps(
+    ladder: "Ladder", data: str | None, workers: int, cache: Path | None
+) -> "Iterator[tuple[str, Callable[[], Figure]]]":
+    """What draws a map in each way, of the ladder's own data and features."""
     from unseen.core.errors import ConfigError
-    from unseen.reports.ladder_pictures import PROJECTIONS, map_picture, map_points, shown_rungs
-    from unseen.shifts import split_of_rung
+    from unseen.reports.ladder_pictures import PROJECTIONS, ladder_map
     from unseen.studies.pooled import pooled_features
 
     record = data or ladder.data["record"]
     if record is None or ladder.features["made_by"] is None:
         raise ConfigError("the ladder does not say where its data lies", use="--no-maps")
     pooled = pooled_features({"data": record, **ladder.features["made_by"]}, cache=cache, workers=workers)
-    split_of_rung(ladder, pooled.catalogue, 1)  # refuses other data than the ladder's
-    points = map_points(pooled.catalogue, ladder)
-    names = np.array(pooled.catalogue.class_names)[pooled.catalogue.labels[points]]
-    for name, project in PROJECTIONS.items():
-        with console().status(f"drawing the map by {name}"):
-            places, method = project(np.asarray(pooled.features[points], np.float32))
-            picture = map_picture(ladder, shown_rungs(ladder), names, places, method)
-        yield f"map-{name}", picture
+    for name in PROJECTIONS:
+        yield f"map-{name}", partial(ladder_map, ladder, pooled.catalogue, pooled.features, name)
 
 
 def _in_numbers(rung: "Rung") -> dict[str, Any]:

@@ -71,7 +71,7 @@ def _study(
     screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")
     if not outcome.failed:
         for name, settings in plan.analyses.items():
-            analyse(name, folder, dict(settings))
+            analyse(name, folder, dict(settings), cache)
     _report(folder)
     if outcome.failed:
         screen.print("failed cells stay failed until they are asked for again: --retry-failed")

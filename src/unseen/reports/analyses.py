@@ -14,7 +14,10 @@ from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest
 from unseen.reports.analysis import Analysis, remarks_of
 from unseen.reports.content import Picture
+from unseen.reports.studied import store_of
+from unseen.shifts import Ladder, read_ladder
 from unseen.shifts.episodes import EPISODES, SHOTS
+from unseen.studies import Store
 
 FOLDER = "analyses"
 """Where a study's folder holds them."""
@@ -84,6 +87,7 @@ def few_shot(
     splits: Sequence[str] = (),
     seeds: Sequence[int] = (),
     workers: int = 2,
+    cache: Path | None = None,
 ) -> Analysis:
     """What a few images of each test class are worth, for a study over rungs of a ladder (Milbich et al.)."""
     from unseen.reports.few_shot_gains import few_shot_gains, read_adapted
@@ -94,8 +98,66 @@ def few_shot(
     check_count("few-shot", "workers", workers)
     chosen = {"method": methods, "split": splits, "seed": seeds}
     return few_shot_gains(
-        read_adapted(folder, shots=shots, episodes=episodes, chosen=chosen, workers=workers, tell=tell), score
+        read_adapted(folder, shots=shots, episodes=episodes, chosen=chosen, workers=workers, cache=cache, tell=tell),
+        score,
     )
+
+
+def ladder(folder: Path, tell: Tell) -> Analysis:
+    """The Frechet distance of every step of the ladder that a study climbs."""
+    from unseen.reports.ladder_pictures import distance_figure
+
+    climbed, _ = _climbed(folder)
+    chosen = {rung.step: number for number, rung in enumerate(climbed.rungs, start=1)}
+    rows = [[step.name, chosen.get(step.name, ""), *list(vars(step).values())[1:]] for step in climbed.steps]
+    return Analysis(
+        name="ladder",
+        draw=lambda: distance_figure(climbed),
+        columns=("step", "rung", "training classes", "test classes", "distance of class means", "distance of samples"),
+        rows=[["" if value is None else value for value in row] for row in rows],
+        shown=(),
+    )
+
+
+def map_by_tsne(folder: Path, tell: Tell, *, cache: Path | None = None) -> Analysis:
+    """A map of an easy, a middle and a hard rung of the ladder that a study climbs, by t-SNE."""
+    return _map(folder, "tsne", cache)
+
+
+def map_by_umap(folder: Path, tell: Tell, *, cache: Path | None = None) -> Analysis:
+    """A map of an easy, a middle and a hard rung of the ladder that a study climbs, by UMAP."""
+    return _map(folder, "umap", cache)
+
+
+def _map(folder: Path, projection: str, cache: Path | None) -> Analysis:
+    from unseen.reports.ladder_pictures import ladder_map, shown_rungs
+    from unseen.studies.pooled import pooled_features
+
+    climbed, data = _climbed(folder)
+    if climbed.features["made_by"] is None:
+        raise DataError("the ladder does not say what made its features", use="one that `unseen splits build` wrote")
+    pooled = pooled_features({"data": data, **climbed.features["made_by"]}, cache=cache)
+    numbers = shown_rungs(climbed)
+    rungs = [climbed.rungs[number - 1] for number in numbers]
+    return Analysis(
+        name=f"map-{projection}",
+        draw=lambda: ladder_map(climbed, pooled.catalogue, pooled.features, projection),
+        columns=("rung", "step", "training classes", "test classes", "distance of class means"),
+        rows=[
+            [number, rung.step, len(rung.train) + len(rung.validation), len(rung.test), rung.class_distance]
+            for number, rung in zip(numbers, rungs, strict=True)
+        ],
+        shown=(),
+    )
+
+
+def _climbed(folder: Path) -> tuple[Ladder, Record]:
+    """The ladder that a study climbs, and its data as the study reads it."""
+    with Store(store_of(folder)) as store:
+        configs = [state.cell.config for state in store.cells() if state.cell.config["split"]["name"] == "ladder"]
+    if not configs:
+        raise DataError(f"no cell of {folder} is on a rung of a ladder", use="splits such as ladder=FILE:rung=1")
+    return read_ladder(Path(configs[0]["split"]["path"]).expanduser()), configs[0]["data"]
 
 
 ANALYSES: dict[str, Callable[..., Analysis]] = {
@@ -106,7 +168,16 @@ ANALYSES: dict[str, Callable[..., Analysis]] = {
     "generalisation": generalisation,
     "structure": structure,
     "few-shot": few_shot,
+    "ladder": ladder,
+    "map-tsne": map_by_tsne,
+    "map-umap": map_by_umap,
 }
+
+
+def settings_of(name: str) -> list[str]:
+    """What an analysis can be told; `cache` is where the command keeps cached features, no setting of a plan."""
+    taken_by = inspect.signature(ANALYSES[name]).parameters.values()
+    return [each.name for each in taken_by if each.kind == each.KEYWORD_ONLY]
 
 
 def check_analyses(asked: Mapping[str, Record]) -> None:
@@ -118,8 +189,7 @@ def check_analyses(asked: Mapping[str, Record]) -> None:
         if name not in ANALYSES:
             known = list(ANALYSES)
             raise ConfigError(f"unknown analysis '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
-        taken_by = inspect.signature(ANALYSES[name]).parameters.values()
-        taken = [each.name for each in taken_by if each.kind == each.KEYWORD_ONLY]
+        taken = [key for key in settings_of(name) if key != "cache"]
         for key in settings:
             if key not in taken:
                 raise ConfigError(

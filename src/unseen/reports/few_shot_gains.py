@@ -14,12 +14,12 @@ from unseen.core.processes import in_processes
 from unseen.core.registry import nearest
 from unseen.reports.analysis import Analysis
 from unseen.reports.plotting import GREY, MARKS, SERIES, label, panels
+from unseen.reports.studied import store_of
 from unseen.shifts import Adaptation, FewShot
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.shifts.few_shot import SCORES, Gain
 from unseen.studies import Store
 from unseen.studies.run_few_shot import run_few_shot
-from unseen.studies.runner import STORE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,6 +50,7 @@ def read_adapted(
     how: Adaptation | None = None,
     chosen: Mapping[str, Sequence[Any]] = MappingProxyType({}),
     workers: int = 1,
+    cache: Path | None = None,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[AdaptedCell]:
     """Every trained cell of a study whose split is a rung of a ladder, adapted; what was computed before is read.
@@ -61,9 +62,7 @@ def read_adapted(
 
     Raises:     DataError for a folder without a study, or a study without such a cell
     """
-    if not (folder / STORE).is_file():
-        raise DataError(f"{folder} is no folder of a study", use="what `unseen study` wrote")
-    with Store(folder / STORE) as store:
+    with Store(store_of(folder)) as store:
         results = store.results()
     cells = [
         result.cell
@@ -83,7 +82,7 @@ def read_adapted(
                 raise DataError(f"no trained cell has the {axis} '{asked}'{close} (there are: {', '.join(texts)})")
         cells = [cell for cell in cells if not labels or getattr(cell, axis) in labels]
     folders = [folder / "cells" / cell.name for cell in cells]
-    adapt = partial(run_few_shot, shots=shots, episodes=episodes, how=how)
+    adapt = partial(run_few_shot, shots=shots, episodes=episodes, how=how, cache=cache)
     gains: dict[int, list[FewShot]] = {}
     for place, found in in_processes(adapt, folders, workers):
         gains[place] = found

@@ -1,18 +1,17 @@
 """Pictures of a ladder: distance against step, and maps of rungs with training and test images coloured."""
 
-import io
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data.catalogue import Catalogue
 from unseen.reports.maps import project
-from unseen.shifts import Ladder, Rung
+from unseen.reports.plotting import label
+from unseen.shifts import Ladder, Rung, split_of_rung
 
 Places = tuple[np.ndarray, str]
 
@@ -21,9 +20,9 @@ _TRAIN, _TEST, _GONE = "#1e7dc4", "#d55e00", "#bbbbbb"
 _LEVELS = (("class_distance", "class means", "#222222"), ("sample_distance", "samples", "#009670"))
 
 
-def distance_picture(ladder: Ladder) -> bytes:
-    """A PNG of the Frechet distances of every step, both levels, the rungs marked and numbered."""
-    figure = Figure(figsize=(9, 4.6), dpi=110, layout="constrained")
+def distance_figure(ladder: Ladder) -> Figure:
+    """The Frechet distances of every step, both levels, the rungs marked and numbered."""
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.add_subplot()
     names = [step.name for step in ladder.steps]
     places = range(len(names))
@@ -37,17 +36,16 @@ def distance_picture(ladder: Ladder) -> bytes:
         lower = min(rung.class_distance, rung.sample_distance)
         axes.annotate(str(number), (place, lower), (0, -6), textcoords="offset points", ha="center", va="top")
     if ladder.is_by_groups:
-        axes.set_xticks(places, [_plain(name) for name in names], fontsize=8)
+        axes.set_xticks(places, [label(name) for name in names], fontsize=8)
         axes.tick_params(axis="x", labelrotation=90 if len(names) > 9 else 0)
         axes.set_xlabel("step: the group of the test classes; all other groups train")
     else:
         _mark_walk(axes, names)
     axes.set_ylabel("Frechet distance of training and test")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    axes.set_title(f"Ladder of {_plain(ladder.data['name'])}: {len(ladder.rungs)} rungs", loc="left", fontsize=11)
+    axes.set_title(f"Ladder of {label(ladder.data['name'], 60)}: {len(ladder.rungs)} rungs", loc="left", fontsize=11)
     axes.legend(frameon=False, loc="upper left", title="distance of")
-    axes.spines[["top", "right"]].set_visible(False)
-    return _png(figure)
+    return figure
 
 
 def _mark_walk(axes: Axes, names: Sequence[str]) -> None:
@@ -108,12 +106,12 @@ def project_by_umap(features: np.ndarray) -> Places:
 PROJECTIONS: dict[str, Callable[[np.ndarray], Places]] = {"tsne": project_by_tsne, "umap": project_by_umap}
 
 
-def map_picture(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, places: np.ndarray, method: str) -> bytes:
-    """A PNG with a map for each of these rungs: the same points in the same places, coloured by the side they are on.
+def map_figure(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, places: np.ndarray, method: str) -> Figure:
+    """A map for each of these rungs: the same points in the same places, coloured by the side they are on.
 
     ``names`` is the class of each point.
     """
-    figure = Figure(figsize=(4.2 * len(rungs), 4.7), dpi=110, layout="constrained")
+    figure = Figure(figsize=(4.2 * len(rungs), 4.7), layout="constrained")
     panels = figure.subplots(1, len(rungs), squeeze=False)[0]
     for axes, number in zip(panels, rungs, strict=True):
         rung = ladder.rungs[number - 1]
@@ -121,7 +119,7 @@ def map_picture(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, places:
         for which, colour, size in ((0, _GONE, 4), (1, _TRAIN, 9), (2, _TEST, 9)):
             own = places[side == which]
             axes.scatter(own[:, 0], own[:, 1], s=size, c=colour, linewidths=0, alpha=0.75)
-        axes.set_title(f"rung {number} (step {_plain(rung.step)}), distance {rung.class_distance:.4g}", fontsize=10)
+        axes.set_title(f"rung {number} (step {label(rung.step)}), distance {rung.class_distance:.4g}", fontsize=10)
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_aspect("equal", adjustable="datalim")
@@ -130,21 +128,23 @@ def map_picture(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, places:
         for colour, words in ((_TRAIN, "training classes"), (_TEST, "test classes"), (_GONE, "on neither side"))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
-    figure.suptitle(f"{_plain(ladder.data['name'])}: {len(names):,} images by {method}", fontsize=11)
-    return _png(figure)
+    figure.suptitle(f"{label(ladder.data['name'], 60)}: {len(names):,} images by {method}", fontsize=11)
+    return figure
+
+
+def ladder_map(ladder: Ladder, catalogue: Catalogue, features: np.ndarray, projection: str) -> Figure:
+    """A map of an easy, a middle and a hard rung by one of `PROJECTIONS`.
+
+    Raises:  DataError for another catalogue than the ladder's
+    """
+    split_of_rung(ladder, catalogue, 1)  # refuses other data
+    points = map_points(catalogue, ladder)
+    names = np.array(catalogue.class_names)[catalogue.labels[points]]
+    places, method = PROJECTIONS[projection](np.asarray(features[points], np.float32))
+    return map_figure(ladder, shown_rungs(ladder), names, places, method)
 
 
 def _sides(rung: Rung, names: np.ndarray) -> np.ndarray:
     """1 for points of training and validation classes, 2 for those of test classes, 0 for others."""
     side_of = dict.fromkeys([*rung.train, *rung.validation], 1) | dict.fromkeys(rung.test, 2)
     return np.array([side_of.get(str(name), 0) for name in names])
-
-
-def _plain(text: str) -> str:
-    return text.replace("$", r"\$")  # a dollar sign would begin a formula
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(buffer)
-    return buffer.getvalue()

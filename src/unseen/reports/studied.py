@@ -16,6 +16,16 @@ from unseen.studies.runner import STORE
 from unseen.studies.store import Result
 
 
+def store_of(folder: Path) -> Path:
+    """Where the results of a study lie.
+
+    Raises:     DataError for a folder without a study
+    """
+    if not (folder / STORE).is_file():
+        raise DataError(f"{folder} is no folder of a study", use="what `unseen study` wrote")
+    return folder / STORE
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """A trained cell: its seed, its complete settings, its score on unseen classes, its spectra on training classes."""
@@ -84,9 +94,7 @@ def read_study(folder: Path, score: str, tell: Callable[[int, int], None] = lamb
 
     Raises:     DataError for a folder without a study or without trained cells; ConfigError for an unknown score
     """
-    if not (folder / STORE).is_file():
-        raise DataError(f"{folder} is no folder of a study", use="what `unseen study` wrote")
-    with Store(folder / STORE) as store:
+    with Store(store_of(folder)) as store:
         plan, results = store.plan(), store.results()
     trained = [result for result in results if result.content["protocol"]["epochs"] > 0]
     if not trained:
