@@ -102,5 +102,5 @@ def test_structure_is_drawn_against_a_score(study, capsys):
 
 
 def test_a_wrong_distance_is_refused(study):
-    with pytest.raises(ConfigError, match="--distance"):
+    with pytest.raises(ConfigError, match="distance must be one of"):
         app(["analyse", "generalisation", str(study), "--distance", "far"], standalone_mode=False)

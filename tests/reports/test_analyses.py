@@ -12,12 +12,13 @@ from PIL import Image
 from unseen.core.config import read_yaml
 from unseen.core.errors import ConfigError, DataError
 from unseen.evaluation.spectra import spectral_decay as rho_of_values
-from unseen.reports.analyses import ANALYSES, FOLDER, MOST_ROWS, check_analyses, read_pictures
+from unseen.reports.analyses import ANALYSES, check_analyses
 from unseen.reports.analysis import write_analysis
 from unseen.reports.content import Content
 from unseen.reports.correlating import correlation
 from unseen.reports.page import build_report
 from unseen.reports.paired_spectra import paired_spectra
+from unseen.reports.pictures import FOLDER, MOST_ROWS, read_pictures
 from unseen.reports.spectral_decay import spectral_decay
 from unseen.reports.studied import (
     MIXED,

@@ -140,7 +140,7 @@ def test_a_wrong_choice_of_pairs_is_one_sentence(data, record, words):
         expanded({"data": data, "splits": {"from": {"name": "domains", "pairs": "all"} | record}})
 
 
-@pytest.mark.parametrize(("name", "rungs", "methods"), [("ladder-frozen", 5, 7), ("ladder-top", 3, 3)])
+@pytest.mark.parametrize(("name", "rungs", "methods"), [("ladder-frozen", 5, 6), ("ladder-top", 3, 3)])
 def test_every_cell_of_a_shipped_study_over_a_ladder_can_be_prepared(
     place, tmp_path, monkeypatch, name, rungs, methods
 ):

@@ -147,8 +147,9 @@ def _numbers(joined: str) -> list[int | str]:
 def analyse(name: str, folder: Path, settings: "Record", cache: Path | None = None) -> None:
     """Make an analysis of a study, print it, and write it into the study's folder."""
     from unseen.core.console import console, progress_bar, table
-    from unseen.reports.analyses import ANALYSES, FOLDER, settings_of
+    from unseen.reports.analyses import ANALYSES, settings_of
     from unseen.reports.analysis import write_analysis
+    from unseen.reports.pictures import FOLDER
 
     if "cache" in settings_of(name):
         settings = settings | {"cache": cache}

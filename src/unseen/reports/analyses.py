@@ -1,29 +1,20 @@
 """Analyses by name: what `unseen analyse` makes of a finished study, and what a plan may ask for after its cells."""
 
-import base64
-import csv
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-
-from PIL import Image
 
 from unseen.core.checks import check_choice, check_count
 from unseen.core.config import Record
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest
-from unseen.reports.analysis import Analysis, remarks_of
-from unseen.reports.content import Picture
+from unseen.reports.analysis import Analysis
 from unseen.reports.studied import store_of
 from unseen.shifts import Ladder, read_ladder
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.studies import Store
 
-FOLDER = "analyses"
-"""Where a study's folder holds them."""
-
 Tell = Callable[[int, int], None]
-MOST_ROWS = 400  # of numbers that a report shows beside a picture; the CSV has them all
 
 
 def spectral_decay(folder: Path, tell: Tell, *, score: str = "recall@1") -> Analysis:
@@ -195,33 +186,3 @@ def check_analyses(asked: Mapping[str, Record]) -> None:
                 raise ConfigError(
                     f"analysis '{name}' has no setting '{key}'{nearest(str(key), taken)} (it has: {', '.join(taken)})"
                 )
-
-
-def read_pictures(folder: Path) -> list[Picture]:
-    """Every picture among the analyses of a study or run, with its numbers where they lie beside it."""
-    return [_read(path) for path in sorted((folder / FOLDER).glob("*.png"))]
-
-
-def _read(path: Path) -> Picture:
-    try:
-        with Image.open(path, formats=["PNG"]) as opened:
-            size, remarks = opened.size, remarks_of(opened)
-    except (OSError, ValueError, SyntaxError) as problem:
-        words = f"{path} is no picture of an analysis ({problem})"
-        raise DataError(words, use="unseen analyse, or remove it") from None
-    address = "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
-    table = path.with_suffix(".csv")
-    lines: list[list[str]] = []
-    if table.is_file():
-        with table.open(encoding="utf-8", newline="") as file:
-            lines = list(csv.reader(file))
-    columns, rows = (lines[0], lines[1:]) if lines else ([], [])
-    shown = tuple(tuple(_rounded(value) for value in row) for row in rows[:MOST_ROWS])
-    return Picture(path.stem, address, size, remarks, tuple(columns), shown, len(rows) - len(shown))
-
-
-def _rounded(text: str) -> str:
-    try:
-        return f"{float(text):.4g}"
-    except ValueError:
-        return text

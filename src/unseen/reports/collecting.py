@@ -11,8 +11,8 @@ from unseen.core.files import read_json
 from unseen.core.registry import score
 from unseen.evaluation.draws_files import load_draws
 from unseen.evaluation.shown import load_shown
-from unseen.reports.analyses import read_pictures
 from unseen.reports.content import MAY_DIFFER, Content, Failed, Row
+from unseen.reports.pictures import read_pictures
 from unseen.studies import Store
 from unseen.studies.recipe import label_of
 from unseen.studies.runner import STORE
