@@ -83,7 +83,7 @@ def _remarks(studied: Studied, pairs: Sequence[Pair], treatment: Treatment) -> l
 def _figure(studied: Studied, pairs: Sequence[Pair], treatment: Treatment) -> "Figure":
     across = min(len(pairs), _COLUMNS)
     blocks = -(-len(pairs) // _COLUMNS)
-    figure, rows = panels(2 * blocks, across, width=max(3.2 * across, 5.0), height=4.9 * blocks)
+    figure, rows = panels(2 * blocks, across, width=max(3.7 * across, 5.0), height=4.9 * blocks)
     for number in range(blocks * across):
         block, column = divmod(number, across)
         places = rows[2 * block][column], rows[2 * block + 1][column]
@@ -98,7 +98,7 @@ def _figure(studied: Studied, pairs: Sequence[Pair], treatment: Treatment) -> "F
         places[0].set_title(
             f"{label(studied.name_of(pair.without), 34)}\n"
             f"{label(studied.score)} {scores[0]:.3f} → {scores[1]:.3f},  ρ {rhos[0]:.2f} → {rhos[1]:.2f}",
-            fontsize=9.5,
+            fontsize=9,
             linespacing=1.5,
         )
         places[1].set_xlabel("rank")
