@@ -3,16 +3,14 @@
 import csv
 import io
 
-import numpy as np
 import pytest
 import yaml
-from two_groups import gaussian_catalogue, start_of
+from two_groups import write_features_and_ladder
 
 from unseen.cli.app import app
 from unseen.core.errors import ConfigError
 from unseen.core.processes import identity
-from unseen.data import load_catalogue
-from unseen.shifts import Walk, build_ladder, read_ladder, write_ladder
+from unseen.shifts import Walk, read_ladder
 from unseen.studies import load_plan, plan_cells, run
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store, create_store
@@ -39,12 +37,7 @@ PLAN = {
 def study(tmp_path_factory):
     """The folder of the finished study."""
     folder = tmp_path_factory.mktemp("study")
-    made = gaussian_catalogue(per_class=4)
-    np.savez(folder / "groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
-    catalogue = load_catalogue(f"features={folder / 'groups.npz'}")
-    walk = Walk(swaps=2, easier=0, harder=3, removals=0)
-    ladder = build_ladder(catalogue, catalogue.source.features, start_of(catalogue), walk=walk, rungs=3)
-    write_ladder(folder / "ladder.json", ladder)
+    write_features_and_ladder(folder, Walk(swaps=2, easier=0, harder=3, removals=0), rungs=3)
     (folder / "plan.yaml").write_text(yaml.safe_dump(PLAN))
     plan = load_plan(str(folder / "plan.yaml"), f"features={folder / 'groups.npz'}", ladder=str(folder / "ladder.json"))
     create_store(folder / STORE)

@@ -1,14 +1,12 @@
 """Splits that stand for many: rungs of a ladder and pairs of joined data, and what is refused in a sentence."""
 
-import numpy as np
 import pytest
 import yaml
-from two_groups import gaussian_catalogue, start_of
+from two_groups import write_features_and_ladder
 
 from unseen.core.config import read_yaml
 from unseen.core.errors import ConfigError, DataError
-from unseen.data import load_catalogue
-from unseen.shifts import Walk, build_ladder, write_ladder
+from unseen.shifts import Walk
 from unseen.studies import load_plan, plan_cells, shipped_plans
 from unseen.studies.expanding import expanded
 
@@ -17,12 +15,7 @@ from unseen.studies.expanding import expanded
 def place(tmp_path_factory):
     """Features and a ladder of five rungs of them, as files."""
     folder = tmp_path_factory.mktemp("ladder")
-    made = gaussian_catalogue(per_class=4)
-    np.savez(folder / "f.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
-    catalogue = load_catalogue(f"features={folder / 'f.npz'}")
-    walk = Walk(swaps=2, easier=0, harder=3, removals=2)
-    ladder = build_ladder(catalogue, catalogue.source.features, start_of(catalogue), walk=walk, rungs=5)
-    write_ladder(folder / "ladder.json", ladder)
+    write_features_and_ladder(folder, Walk(swaps=2, easier=0, harder=3, removals=2), rungs=5)
     return folder
 
 
@@ -111,7 +104,7 @@ def test_pairs_may_be_those_of_a_list_of_groups():
 
 
 def test_the_study_of_transfer_takes_any_data_sets_from_the_command_line(place):
-    one = f"features={place / 'f.npz'}"
+    one = f"features={place / 'groups.npz'}"
     plan = load_plan("transfer", f"joined:parts={{here: {one}, there: {one}}}")
     assert list(plan.splits) == ["from here to here", "from here to there", "from there to here", "from there to there"]
     assert plan.data["joined"]["parts"] == {"here": one, "there": one}
@@ -120,7 +113,7 @@ def test_the_study_of_transfer_takes_any_data_sets_from_the_command_line(place):
 def test_every_cell_of_the_studies_on_glyphs_can_be_prepared(place):
     plan = load_plan("transfer-glyphs", "glyphs:size=8,max_per_class=3")
     assert len(plan_cells(plan)) == 9 * len(plan.methods)
-    plan = load_plan("capacity-glyphs", f"features={place / 'f.npz'}", ladder=str(place / "ladder.json"))
+    plan = load_plan("capacity-glyphs", f"features={place / 'groups.npz'}", ladder=str(place / "ladder.json"))
     assert len(plan.splits) == 5
 
 
@@ -152,7 +145,7 @@ def test_every_cell_of_a_shipped_study_over_a_ladder_can_be_prepared(
         settings.pop("views", None)
     content["base"] |= {"embedding_size": 6, "model": "identity"}
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(content))
-    plan = load_plan(str(tmp_path / "plan.yaml"), f"features={place / 'f.npz'}", ladder=str(place / "ladder.json"))
+    plan = load_plan(str(tmp_path / "plan.yaml"), f"features={place / 'groups.npz'}", ladder=str(place / "ladder.json"))
     assert len(plan.splits) == rungs
     trained = [label for label, settings in plan.methods.items() if settings["loss"] is not None]
     assert len(trained) == methods

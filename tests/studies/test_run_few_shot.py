@@ -2,19 +2,17 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from two_groups import gaussian_catalogue
+from two_groups import write_features_and_ladder
 
 from unseen.core.config import hash_of
 from unseen.core.errors import DataError
 from unseen.core.files import read_json
 from unseen.core.processes import identity
-from unseen.data import load_catalogue, split_catalogue
 from unseen.reports import ladder_pictures
 from unseen.reports.analyses import ANALYSES
 from unseen.reports.few_shot_gains import few_shot_gains, read_adapted
-from unseen.shifts import Adaptation, Walk, build_ladder, few_shot_on_rung, read_ladder, write_ladder
+from unseen.shifts import Adaptation, Walk, few_shot_on_rung, read_ladder
 from unseen.studies import load_run, prepare, run
 from unseen.studies import run_few_shot as module
 from unseen.studies.plan import Cell
@@ -31,14 +29,9 @@ def rung(tmp_path, monkeypatch):
     """The settings of a run on the second rung of a ladder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    made = gaussian_catalogue(mixed=0.3, per_class=8)
-    np.savez("groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
-    catalogue = load_catalogue("features=groups.npz")
     walk = Walk(swaps=2, easier=1, harder=2, removals=1)
-    start = split_catalogue(catalogue, "first:validation=0")
-    features = catalogue.source.features
-    ladder = build_ladder(catalogue, features, start, walk=walk, rungs=3, made_by={"model": "identity"})
-    write_ladder(Path("ladder.json"), ladder)
+    made_by = {"model": "identity"}
+    write_features_and_ladder(tmp_path, walk, rungs=3, mixed=0.3, per_class=8, made_by=made_by)
     return SETTINGS | {"split": "ladder=ladder.json:rung=2", "sampler": "samples_per_class:batch_size=16,per_class=2"}
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from unseen.data import Catalogue, FeatureArray, split_catalogue
+from unseen.data import Catalogue, FeatureArray, load_catalogue, split_catalogue
+from unseen.shifts import build_ladder, write_ladder
 
 
 def gaussian_catalogue(classes=40, per_class=15, width=6, gap=6.0, mixed=0.5, seed=0):
@@ -27,3 +28,13 @@ def gaussian_catalogue(classes=40, per_class=15, width=6, gap=6.0, mixed=0.5, se
 def start_of(catalogue):
     """The first half of the classes against the second."""
     return split_catalogue(catalogue, "first:validation=0")
+
+
+def write_features_and_ladder(folder, walk, *, rungs, mixed=0.5, per_class=4, made_by=None):
+    """`groups.npz` and `ladder.json` in the folder: the features of a catalogue, and a ladder of them."""
+    made = gaussian_catalogue(mixed=mixed, per_class=per_class)
+    np.savez(folder / "groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
+    catalogue = load_catalogue(f"features={folder / 'groups.npz'}")
+    features = catalogue.source.features
+    ladder = build_ladder(catalogue, features, start_of(catalogue), walk=walk, rungs=rungs, made_by=made_by)
+    write_ladder(folder / "ladder.json", ladder)
