@@ -45,10 +45,10 @@ def _study(
     ladder: str | None = None,
 ) -> None:
     from unseen.core.console import console
-    from unseen.data.cache import VARIABLE
     from unseen.reports.analyses import check_analyses
     from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
     from unseen.studies.planning import study_folder
+    from unseen.studies.running import CACHE_OF_CELLS
 
     screen = console()
     plan = load_plan(plan_name, data, ladder=ladder, folder=out, cache=cache)
@@ -63,7 +63,7 @@ def _study(
             plan=plan.to_mapping(),
             workers=workers,
             retry_failed=retry_failed,
-            environment={} if cache is None else {VARIABLE: str(cache.absolute())},
+            environment={} if cache is None else {CACHE_OF_CELLS: str(cache.absolute())},
             before=partial(fill_caches, cache=cache),
         )
     except KeyboardInterrupt:

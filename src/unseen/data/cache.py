@@ -32,13 +32,9 @@ _MEGABYTE = 10**6
 Compute = Callable[[Sequence[range]], Iterator[np.ndarray]]
 
 
-VARIABLE = "UNSEEN_CACHE"
-"""The environment's name for the folder of caches."""
-
-
 def cache_folder() -> Path:
     """Where caches lie unless a run says otherwise: `UNSEEN_CACHE`, or `unseen` in the user's folder of caches."""
-    stated = os.environ.get(VARIABLE)
+    stated = os.environ.get("UNSEEN_CACHE")
     if stated:
         return Path(stated).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "unseen"

@@ -38,6 +38,9 @@ Tell = Callable[[int, int, str], None]
 VALIDATION_SCORES = ("recall@1", "map@r")
 _DECIDES_A_CACHE = ("data", "split", "model", "transform", "depth", "cut", "views")
 
+CACHE_OF_CELLS = "UNSEEN_CACHE_OF_CELLS"
+"""Tells a study's workers its `--cache`. Not `UNSEEN_CACHE`: sums of checked files stay where the study found them."""
+
 
 def _say_nothing(done: int, total: int, words: str) -> None:
     return
@@ -108,6 +111,7 @@ def run_cell(config: Record, folder: Path, tell: Callable[[dict[str, Any]], None
         config,
         folder,
         check_files=False,
+        cache=os.environ.get(CACHE_OF_CELLS),
         tell=lambda done, total, words: tell({"done": done, "total": total, "words": words}),
     )
 
