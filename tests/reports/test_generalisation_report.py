@@ -229,6 +229,17 @@ def test_the_terminal_shows_one_table_for_all_rungs(content, climb):
     assert f"{100 * best.aggregated('recall@1', DISTANCES).mean:.1f} ±" in narrow
 
 
+def test_some_rungs_of_a_ladder_keep_their_numbers():
+    content = ladder_content(rungs=[0, 4, 8])
+    said = texts(content, 120)
+    for head in ("1: 19.2", "5: 92.5", "9: 174"):
+        assert head in said
+    page = build_report(content)
+    assert "rung 9: rung 9, distance 173.9" in page
+    assert '>9<small class="distance">174</small>' in page
+    assert "rung 3" not in page
+
+
 def backbones():
     rows = [
         replace(rung_row(method, seed, rung, model=model), method=f"{method}, {model}")

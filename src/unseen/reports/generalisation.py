@@ -16,12 +16,13 @@ LEVELS = {"class": "class_distance", "sample": "sample_distance"}
 
 @dataclass(frozen=True)
 class Step:
-    """A rung as its rows tell of it: the label of its split, its step, its distances.
+    """A rung as its rows tell of it: the label of its split, its number and step on the ladder, its distances.
 
     `group` is the group of the test classes where the steps of the ladder are groups, else "".
     """
 
     split: str
+    number: int
     name: str
     class_distance: float
     sample_distance: float
@@ -146,11 +147,15 @@ def climbs(content: Content) -> tuple[Climb, ...]:
 def step_of(table: Ranking) -> Step | None:
     """The rung that a table was measured on; None for a split that is no rung of a ladder."""
     facts = _split_facts(table)
-    if "ladder" not in facts or not all(isinstance(facts.get(level), (int, float)) for level in LEVELS.values()):
+    if not {"ladder", "rung"} <= facts.keys() or not all(
+        isinstance(facts.get(level), (int, float)) for level in LEVELS.values()
+    ):
         return None
     name = str(facts.get("step", ""))
     of_classes, of_samples = (float(facts[level]) for level in LEVELS.values())
-    return Step(table.split, name, of_classes, of_samples, name if facts.get("by") == GROUPS else "")
+    return Step(
+        table.split, int(facts["rung"]), name, of_classes, of_samples, name if facts.get("by") == GROUPS else ""
+    )
 
 
 def ladder_of(table: Ranking) -> str:

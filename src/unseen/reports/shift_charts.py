@@ -56,12 +56,14 @@ def _lines_chart(
     distances = climb.distances()
     top = _TOP + _ROW if climb.is_by_groups else _TOP
     across, up, drawing = _frame(distances, ends, (860.0, height), (_LEFT, _RIGHT, top, bottom), words, percent=percent)
-    for place, (distance, step) in enumerate(zip(distances, climb.steps, strict=True), start=1):
+    for place, (distance, step) in enumerate(zip(distances, climb.steps, strict=True)):
         # Names in two rows by turns, as near rungs leave no room for two names side by side.
-        row = top - 12 - _ROW * ((place - 1) % 2) if climb.is_by_groups else top - 12
+        row = top - 12 - _ROW * (place % 2) if climb.is_by_groups else top - 12
         drawing.paths.append(Path(f"M{short(across(distance))} {short(row + 4)}V{short(bottom)}", "rung"))
-        title = f"rung {place}: {step.split}, distance {distance:.4g}"
-        drawing.labels.append(Label(across(distance), row, cut(step.group, 16) or str(place), "tick", "middle", title))
+        title = f"rung {step.number}: {step.split}, distance {distance:.4g}"
+        drawing.labels.append(
+            Label(across(distance), row, cut(step.group, 16) or str(step.number), "tick", "middle", title)
+        )
     drawing.labels.append(
         Label((_LEFT + _RIGHT) / 2, height - 6, "distance of training and test classes", "tick", "middle")
     )
@@ -74,10 +76,10 @@ def _lines_chart(
                     Path(f"M{short(x)} {short(up(mean - deviation))}V{short(up(mean + deviation))}", f"whisker {css}")
                 )
         drawing.paths.append(Path(line(points), f"thick {css}", full(name)))
-        for place, ((x, y), (mean, deviation)) in enumerate(zip(points, bars, strict=True), start=1):
+        for step, (x, y), (mean, deviation) in zip(climb.steps, points, bars, strict=True):
             if math.isfinite(y):
                 seeds = f" ± {number(deviation, percent=percent)}" if deviation else ""
-                title = f"{isolated(cut(name, 80))}, rung {place}: {number(mean, percent=percent)}{seeds}"
+                title = f"{isolated(cut(name, 80))}, rung {step.number}: {number(mean, percent=percent)}{seeds}"
                 drawing.paths.append(Path(mark(x, y, 3.4), f"mean {css}", title))
         visible = [point for point in points if math.isfinite(point[1])]
         if visible:

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,14 @@ LATEX_SIGNS = {
 
 
 def csv_text(text: str) -> str:
-    """A text that no spreadsheet takes for a formula.
+    """A text that no spreadsheet takes for a formula; a number is none.
 
-    >>> csv_text("=1+1"), csv_text("margin")
-    ("'=1+1", 'margin')
+    >>> csv_text("=1+1"), csv_text("-20"), csv_text("margin")
+    ("'=1+1", '-20', 'margin')
     """
     text = plain(text)
-    return "'" + text if text.lstrip().startswith(FORMULA_STARTS) else text
+    is_formula = text.lstrip().startswith(FORMULA_STARTS) and not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", text)
+    return "'" + text if is_formula else text
 
 
 def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -118,7 +118,7 @@ def _climb(climb: Climb, percent: bool, width: int) -> Table:
     shown = _evenly(len(climb.steps), (width - longest - _AGGREGATED) // _RUNG)
     for place in shown:
         step = climb.steps[place]
-        head = f"{cut(plain(step.group), _RUNG)}\n" if step.group else f"{place + 1}: "
+        head = f"{cut(plain(step.group), _RUNG)}\n" if step.group else f"{step.number}: "
         drawn.add_column(Text(f"{head}{step.class_distance:.3g}"), justify="right", no_wrap=True)
     standings = climb.standings(score)
     for place, course in enumerate(climb.courses):
