@@ -1,13 +1,17 @@
 """A check of a shift: near data are near, far data are beyond the ladder, and expected recall is near the true one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from two_groups import gaussian_catalogue
 
+from unseen.cli.shifting import sentences
 from unseen.core.errors import DataError
 from unseen.shifts import Adaptation, Walk
+from unseen.shifts.expecting import Crowding, Recall
 from unseen.studies.shift_check import Deployed, check_shift
 
 QUICK = Adaptation(iterations={2: 5, 5: 5, 10: 5}, batch_size=16)
@@ -110,3 +114,21 @@ def test_adaptation_is_tried_on_the_rungs_nearby_and_on_labelled_deployment():
     assert told[-1][0] == told[-1][1]
     # Every episode is a step, so that the time left of the longest part is known.
     assert len({done for done, _ in told}) >= 5 + 3 + 2 * len(found.adapted)
+
+
+def test_what_is_said_follows_from_the_numbers():
+    found = check(*train_and_deployed())
+    inside = Recall(found.expected.value, 0.1, 20, found.spread)
+    assert "outside of the interval" not in " ".join(sentences(replace(found, measured=inside)))
+    for value, word in ((found.expected.low - 0.01, "harder"), (found.expected.high + 0.01, "easier")):
+        said = sentences(replace(found, measured=replace(inside, value=value)))
+        assert any(f"outside of the interval: the classes of held out are {word}" in each for each in said)
+    known = Crowding(slope=2.0, low=found.spread - 0.1, high=found.spread + 0.1, misfit=0.01)
+    for crowded, words in (
+        (known, "2.0 points of recall for each 0.01"),
+        (replace(known, low=found.spread + 0.05), "more crowded than any of them"),
+        (replace(known, high=found.spread - 0.05), "more room than any of them"),
+        (replace(known, slope=0.0), "not accounted for"),
+        (None, "not accounted for"),
+    ):
+        assert any(words in each for each in sentences(replace(found, crowded=crowded)))

@@ -133,7 +133,7 @@ def sentences(found: "ShiftCheck") -> list[str]:
             f"The expected recall is read between rungs, scored by {found.scored_by}; the 95 % interval is for one "
             f"gallery of {found.gallery}."
         )
-    said += _surprise(found)
+    said += _crowded(found) + _surprise(found)
     if not found.classes_known:
         said.append(
             f"The number of classes of {found.test} is not known and taken as {found.classes}, with as many images of "
@@ -144,6 +144,20 @@ def sentences(found: "ShiftCheck") -> list[str]:
     return said + [_gain(found, each) for each in found.adapted]
 
 
+def _crowded(found: "ShiftCheck") -> list[str]:
+    """How much room the deployment classes leave each other, and whether training classes tell what that means."""
+    known = found.crowded
+    if known is None or known.slope == 0 or found.expected.value is None:
+        return ["How crowded the classes are is not accounted for."] if found.expected.value is not None else []
+    span = f"{known.low:.3f} to {known.high:.3f}"
+    said = f"Embeddings of {found.test} spread by {found.spread:.3f}, galleries of {found.train} by {span}"
+    if found.spread < known.low:
+        return [f"{said}: it is more crowded than any of them, so recall may be lower than expected."]
+    if found.spread > known.high:
+        return [f"{said}: it has more room than any of them, so recall may be higher than expected."]
+    return [f"{said}; {100 * known.slope * 0.01:.1f} points of recall for each 0.01 are accounted for."]
+
+
 def _surprise(found: "ShiftCheck") -> list[str]:
     """That the measured recall is not the expected one, where so."""
     low, high, measured = found.expected.low, found.expected.high, found.measured
@@ -152,7 +166,7 @@ def _surprise(found: "ShiftCheck") -> list[str]:
     than = "harder" if measured.value < low else "easier"
     return [
         f"The measured recall is outside of the interval: the classes of {found.test} are {than} than those of "
-        f"{found.train} at that distance."
+        f"{found.train} at that distance and spread."
     ]
 
 

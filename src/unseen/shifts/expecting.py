@@ -8,6 +8,10 @@ those of the classes that happened to be drawn. To first order that part is
 for groups of k_1 and k_2 classes. c is measured on random halves of the classes, and its part is taken from every
 distance that is compared: what is left is `shift`, which is comparable between groups of any number of classes and,
 as `corrected_distance` is, of rows.
+
+A distance does not see how crowded classes are: warblers are hard to tell from each other wherever they lie. Their
+embeddings have less `spread`, which needs no labels. How recall follows spread is measured on galleries of training
+classes that are alike, unlike or random, and recalls are compared as if all galleries had the spread of deployment.
 """
 
 from collections.abc import Sequence
@@ -16,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import linregress
 from scipy.stats import t as student
 
 from unseen.core.checks import check_count
@@ -27,15 +32,33 @@ from unseen.shifts.swapping import Labels
 
 HALVES = 3
 GALLERIES = 5
+ALIKE_OR_UNLIKE = 24
 
 
 @dataclass(frozen=True)
 class Recall:
-    """Recall@1 in galleries of so many classes, the deviation between classes, and how many classes it is known of."""
+    """Recall@1 in galleries of so many classes, the deviation between classes, and how many classes it is known of.
+
+    ``spread`` is that of the galleries.
+    """
 
     value: float
     deviation: float
     known: int
+    spread: float
+
+
+@dataclass(frozen=True)
+class Crowding:
+    """How recall follows the spread of a gallery: by how much, between which spreads, and how badly it is read so.
+
+    ``slope`` is 0 where it cannot be told from that.
+    """
+
+    slope: float
+    low: float
+    high: float
+    misfit: float
 
 
 @dataclass(frozen=True)
@@ -85,6 +108,7 @@ def gallery_recall(
     *,
     classes: int | None = None,
     per_class: int | None = None,
+    draws: int = GALLERIES,
     seed: int = 0,
 ) -> Recall:
     """Recall@1 among so many classes of at most so many images, the mean over random galleries where there are more.
@@ -101,8 +125,9 @@ def gallery_recall(
     if count < 2:
         raise DataError("recall needs at least two classes of two images", got=count)
     hits: list[NDArray[np.float64]] = []
+    spreads = []
     is_drawn = count < len(known) or (per_class is not None and per_class < sizes.max())
-    for number in range(GALLERIES if is_drawn else 1):
+    for number in range(draws if is_drawn else 1):
         generator = numpy_generator(derive(seed, "galleries", number))
         chosen = generator.permutation(known)[:count]
         rows = np.flatnonzero(np.isin(labels, chosen))
@@ -111,9 +136,61 @@ def gallery_recall(
         own = np.unique(labels[rows], return_inverse=True)[1]
         right = nearest_neighbours(embeddings[rows], own, k=1).right[:, 0]
         hits.append(np.stack([np.bincount(own, right), np.bincount(own)]))
+        spreads.append(spread_of(embeddings[rows]))
     value = float(np.mean([right.sum() / rows.sum() for right, rows in hits]))
     shares = np.concatenate([right / rows for right, rows in hits])
-    return Recall(value, float(shares.std(ddof=1)), len(known))
+    return Recall(value, float(shares.std(ddof=1)), len(known), float(np.mean(spreads)))
+
+
+def spread_of(embeddings: NDArray[np.floating], *, within: float = 0.0, classes: int = 0, like: int = 0) -> float:
+    """The mean squared distance of embeddings of length 1 from their mean: within classes and between them.
+
+    The part between classes grows with their number as 1 - 1/k. With ``like`` it is brought from ``classes`` to that
+    many; ``within`` is the part within classes.
+    """
+    rows = np.asarray(embeddings, np.float64)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    spread = float(1 - np.square(rows.mean(axis=0)).sum())
+    if not like:
+        return spread
+    return within + (spread - within) * (1 - 1 / like) / (1 - 1 / classes)
+
+
+def spread_within(embeddings: NDArray[np.floating], labels: Labels) -> float:
+    """The part of the spread that lies within classes, the mean over items."""
+    known, own, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    spreads = [spread_of(embeddings[own == number]) for number in range(len(known))]
+    return float(np.average(spreads, weights=sizes))
+
+
+def crowding(
+    embeddings: NDArray[np.floating], labels: Labels, *, classes: int, per_class: int | None = None, seed: int = 0
+) -> Crowding | None:
+    """How recall follows spread over galleries of so many classes: alike, unlike, and drawn at random.
+
+    None where there are too few other classes for galleries to differ.
+    """
+    known, own = np.unique(labels, return_inverse=True)
+    if classes < 2 or len(known) < max(classes + 2, round(1.2 * classes)):
+        return None
+    sums = np.zeros((len(known), embeddings.shape[1]))
+    np.add.at(sums, own, embeddings)
+    means = sums / np.bincount(own)[:, None]
+    found = []
+    for number in range(ALIKE_OR_UNLIKE):
+        generator = numpy_generator(derive(seed, "alike or unlike", number))
+        order = generator.permutation(len(known))
+        away = np.linalg.norm(means[order] - means[order[0]], axis=1)
+        chosen = (order, order[np.argsort(away)], order[np.argsort(-away)])[number % 3][:classes]
+        rows = np.flatnonzero(np.isin(own, chosen))
+        found.append(gallery_recall(embeddings[rows], own[rows], per_class=per_class, draws=1, seed=seed))
+    spreads, values = (np.array(each) for each in zip(*((each.spread, each.value) for each in found), strict=True))
+    slope = 0.0
+    if np.ptp(spreads) > 0:
+        line = linregress(spreads, values)
+        slope = float(line.slope) if line.slope > 2 * line.stderr else 0.0
+    misfit = float(np.std(values - slope * spreads, ddof=2))
+    return Crowding(slope, float(spreads.min()), float(spreads.max()), misfit)
 
 
 def _fewer(rows: Labels, labels: Labels, most: int, generator: np.random.Generator) -> Labels:
@@ -124,12 +201,20 @@ def _fewer(rows: Labels, labels: Labels, most: int, generator: np.random.Generat
     return np.sort(drawn[np.arange(len(own)) - np.searchsorted(own, own) < most])
 
 
-def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expected:
+def expect(
+    rungs: Sequence[ScoredRung],
+    shift: float,
+    *,
+    classes: int,
+    spread: float | None = None,
+    crowded: Crowding | None = None,
+) -> Expected:
     r"""The recall between the rungs next to a shift, linearly; nothing is extrapolated.
 
-    The interval has three parts, added in squares: that of a gallery of so many classes, how badly rungs are read
-    from their neighbours (each inner rung left out in turn), and how unlike the two sides of the rungs nearby are,
-    which lie at one distance.
+    With ``crowded`` every recall is first brought to the spread of deployment, as far as galleries of the training
+    data reach. The interval has three parts, added in squares: that of a gallery of so many classes, how badly rungs
+    are read from their neighbours (each inner rung left out in turn), and how unlike galleries at one distance and of
+    one spread are: the two sides of the rungs nearby or those that ``crowded`` was read from, whichever differ more.
 
     Raises:  DataError for fewer than two rungs
     """
@@ -137,7 +222,13 @@ def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expect
     if len(rungs) < 2:
         raise DataError("a ladder needs at least two measured rungs", got=len(rungs), use="more images of each class")
     order = sorted(rungs, key=lambda rung: rung.shift)
-    places, values = (np.array(each) for each in zip(*((r.shift, r.recall.value) for r in order), strict=True))
+    slope = 0.0 if crowded is None or spread is None else crowded.slope
+    reached = 0.0 if crowded is None or spread is None else float(np.clip(spread, crowded.low, crowded.high))
+
+    def at_spread(recall: Recall) -> float:
+        return recall.value + slope * (reached - recall.spread)
+
+    places, values = (np.array(each) for each in zip(*((r.shift, at_spread(r.recall)) for r in order), strict=True))
     if shift > places[-1]:
         return Expected("beyond", (order[-1].number,))
     after = int(np.searchsorted(places, shift))
@@ -147,12 +238,13 @@ def expect(rungs: Sequence[ScoredRung], shift: float, *, classes: int) -> Expect
     misfit = float(np.sqrt(np.mean(np.square(missed)))) if missed else 0.0
     deviation = max(rung.recall.deviation for rung in near)
     known = min(rung.recall.known for rung in near)
-    unlike = [rung.recall.value - rung.other.value for rung in near if rung.other is not None]
+    unlike = [at_spread(rung.recall) - at_spread(rung.other) for rung in near if rung.other is not None]
     # Two values have half the square of their difference as variance.
     sides = float(np.mean(np.square(unlike))) / 2 if unlike else 0.0
-    error = np.sqrt(deviation**2 * (1 / classes + 1 / known) + misfit**2 + sides)
+    others = sides if crowded is None else max(sides, crowded.misfit**2)
+    error = np.sqrt(deviation**2 * (1 / classes + 1 / known) + misfit**2 + others)
     half = float(student.ppf(0.975, max(1, min(classes, known) - 1)) * error)
-    value = float(np.interp(shift, places, values))
+    value = float(np.clip(np.interp(shift, places, values), 0, 1))
     numbers = tuple(rung.number for rung in near)
     return Expected(
         "below" if after == 0 else "between", numbers, value, max(0.0, value - half), min(1.0, value + half)

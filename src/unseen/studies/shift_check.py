@@ -16,12 +16,16 @@ from unseen.models import start_head
 from unseen.shifts.building import build_ladder
 from unseen.shifts.episodes import draw_support
 from unseen.shifts.expecting import (
+    Crowding,
     Expected,
     Recall,
     ScoredRung,
     chance_rate,
+    crowding,
     expect,
     gallery_recall,
+    spread_of,
+    spread_within,
 )
 from unseen.shifts.few_shot import Adaptation, FewShot, few_shot
 from unseen.shifts.ladder import Ladder
@@ -68,7 +72,9 @@ class ShiftCheck:
     per_class     images of each at most: as many as deployment has on average, where that is known
     rungs         the ladder of the training data that could be measured; ``left_out`` counts those with too few rows
                   for a distance or too few unseen classes for such a gallery
-    expected      recall@1 to expect at that shift
+    spread        of deployment embeddings, brought to that many classes: the smaller, the more crowded they are
+    crowded       how recall follows spread in the training data; None where its classes are too few to tell
+    expected      recall@1 to expect at that shift and spread
     measured      recall@1 on the deployment data, where their labels are known
     adapted       few-shot adaptation, on the rungs next to the shift and on labelled deployment data
     ============  ================================================================================================
@@ -85,6 +91,8 @@ class ShiftCheck:
     classes_known: bool
     rungs: tuple[ScoredRung, ...]
     left_out: int
+    spread: float
+    crowded: Crowding | None
     expected: Expected
     measured: Recall | None
     adapted: tuple[Adapted, ...]
@@ -140,7 +148,7 @@ def check_shift(
     known = deployed.classes if deployed.labels is not None else classes
     if known is not None and known < 2:
         raise DataError(f"{deployed.name} has a single class, so its labels say nothing", use="--no-labelled")
-    total = rungs + 3 + 3 * episodes  # adaptation on two rungs and on deployment at most
+    total = rungs + 4 + 3 * episodes  # adaptation on two rungs and on deployment at most
     tell(0, total, "distance")
     near, far = _along_leading(features, deployed.features, dimensions)
     distance = corrected_distance(near, far, seed=seed)
@@ -178,10 +186,15 @@ def check_shift(
         )
     chance = rate * (1 / len(catalogue.class_names) + 1 / (known or gallery))
     shift = distance.value - chance
-    expected = expect(scored, shift, classes=gallery)
+    tell(rungs + 3, total, "crowded galleries")
+    rows = _embedded(deployed.features, head)
+    own = _rows_of(catalogue, catalogue.class_names, seen)
+    crowded = crowding(embeddings[own], catalogue.labels[own], classes=gallery, per_class=per_class, seed=seed)
+    within = spread_within(embeddings[own], catalogue.labels[own])
+    spread = spread_of(rows, within=within, classes=known or gallery, like=gallery)
+    expected = expect(scored, shift, classes=gallery, spread=spread, crowded=crowded)
     measured = None
     if deployed.labels is not None:
-        rows = _embedded(deployed.features, head)
         # Galleries of no more images than those of the rungs; where training classes are smaller, so are these.
         most = min(per_class or 2, max(2, round(len(features) / len(catalogue.class_names))))
         measured = gallery_recall(rows, deployed.labels, classes=gallery, per_class=most, seed=seed)
@@ -198,7 +211,7 @@ def check_shift(
             expected.near,
             seen,
             settings,
-            lambda done, words: tell(rungs + 3 + done, total, words),
+            lambda done, words: tell(rungs + 4 + done, total, words),
         )
     tell(total, total, "done")
     return ShiftCheck(
@@ -213,6 +226,8 @@ def check_shift(
         classes_known=known is not None,
         rungs=tuple(scored),
         left_out=rungs - len(scored),
+        spread=spread,
+        crowded=crowded,
         expected=expected,
         measured=measured,
         adapted=tuple(adapted),
