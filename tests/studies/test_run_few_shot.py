@@ -16,7 +16,7 @@ from unseen.shifts import Adaptation, Walk, few_shot_on_rung, read_ladder
 from unseen.studies import load_run, prepare, run
 from unseen.studies import run_few_shot as module
 from unseen.studies.plan import Cell
-from unseen.studies.run_few_shot import FILE, run_few_shot
+from unseen.studies.run_few_shot import FILE, few_shot_of_runs
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store, create_store
 
@@ -37,7 +37,7 @@ def rung(tmp_path, monkeypatch):
 
 def test_scores_are_those_of_the_weights_on_the_rung_and_are_kept(rung, tmp_path, monkeypatch):
     run(rung, tmp_path / "run")
-    found = run_few_shot(tmp_path / "run", shots=(2, 5, 10), episodes=2, how=QUICK)
+    (found,) = few_shot_of_runs([tmp_path / "run"], shots=(2, 5, 10), episodes=2, how=QUICK)
     # Classes of 8 images have none left for 10 shots and two queries.
     assert [each.shots for each in found] == [2, 5]
     prepared, items, model = load_run(tmp_path / "run")
@@ -46,16 +46,36 @@ def test_scores_are_those_of_the_weights_on_the_rung_and_are_kept(rung, tmp_path
     assert found[0] == again
     assert found[0].distance == ladder.rungs[1].class_distance
     monkeypatch.setattr(module, "few_shot_on_rung", None)
-    assert run_few_shot(tmp_path / "run", shots=(2, 5, 10), episodes=2, how=QUICK) == found
+    assert few_shot_of_runs([tmp_path / "run"], shots=(2, 5, 10), episodes=2, how=QUICK) == [found]
     assert set(read_json(tmp_path / "run" / FILE)["found"]) == {"2", "5", "10"}
+
+
+def test_what_is_done_is_kept_when_the_rest_is_interrupted(rung, tmp_path, monkeypatch):
+    run(rung, tmp_path / "run")
+    adapt, told = module.few_shot_on_rung, []
+
+    def interrupted(*arguments, shots, **settings):
+        if shots == 2:
+            raise KeyboardInterrupt
+        return adapt(*arguments, shots=shots, **settings)
+
+    monkeypatch.setattr(module, "few_shot_on_rung", interrupted)
+    asked = {"shots": (2, 5), "episodes": 2, "how": QUICK, "tell": lambda *now: told.append(now)}
+    with pytest.raises(KeyboardInterrupt):
+        few_shot_of_runs([tmp_path / "run"], **asked)
+    assert set(read_json(tmp_path / "run" / FILE)["found"]) == {"5"}
+    monkeypatch.setattr(module, "few_shot_on_rung", adapt)
+    (found,) = few_shot_of_runs([tmp_path / "run"], **asked)
+    assert [each.shots for each in found] == [2, 5]
+    assert told == [(1, 2), (1, 1)]
 
 
 def test_a_run_without_a_ladder_is_refused(rung, tmp_path):
     run(rung | {"split": "fraction"}, tmp_path / "run")
     with pytest.raises(DataError, match="few-shot episodes belong to a ladder; got 'fraction'"):
-        run_few_shot(tmp_path / "run", how=QUICK)
+        few_shot_of_runs([tmp_path / "run"], how=QUICK)
     with pytest.raises(DataError, match="holds no trained weights"):
-        run_few_shot(tmp_path / "nowhere", how=QUICK)
+        few_shot_of_runs([tmp_path / "nowhere"], how=QUICK)
 
 
 def test_a_study_over_rungs_is_analysed(rung, tmp_path):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.core.processes import in_processes
 from unseen.core.registry import nearest
 from unseen.reports.analysis import Analysis
 from unseen.reports.plotting import GREY, MARKS, SERIES, label, panels
@@ -19,7 +17,7 @@ from unseen.shifts import Adaptation, FewShot
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.shifts.few_shot import SCORES, Gain
 from unseen.studies import Store
-from unseen.studies.run_few_shot import run_few_shot
+from unseen.studies.run_few_shot import few_shot_of_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,15 +80,11 @@ def read_adapted(
                 raise DataError(f"no trained cell has the {axis} '{asked}'{close} (there are: {', '.join(texts)})")
         cells = [cell for cell in cells if not labels or getattr(cell, axis) in labels]
     folders = [folder / "cells" / cell.name for cell in cells]
-    adapt = partial(run_few_shot, shots=shots, episodes=episodes, how=how, cache=cache)
-    gains: dict[int, list[FewShot]] = {}
-    for place, found in in_processes(adapt, folders, workers):
-        gains[place] = found
-        tell(len(gains), len(cells))
+    gains = few_shot_of_runs(folders, shots=shots, episodes=episodes, how=how, cache=cache, workers=workers, tell=tell)
     return [
         AdaptedCell(cell.data, cell.split, cell.method, cell.seed, each)
-        for place, cell in enumerate(cells)
-        for each in gains[place]
+        for cell, own in zip(cells, gains, strict=True)
+        for each in own
     ]
 
 

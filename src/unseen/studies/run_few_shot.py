@@ -1,12 +1,14 @@
-"""Few-shot scores of a finished run on its rung of a ladder, computed once and kept in its folder."""
+"""Few-shot scores of finished runs on their rungs of a ladder, computed once and kept in their folders."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json, sha256_of, write_json
+from unseen.core.processes import in_processes
 from unseen.data.cache import cache_folder
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.shifts.few_shot import Adaptation, Estimate, FewShot, Gain, few_shot_on_rung
@@ -18,38 +20,65 @@ FILE = "few_shot.json"
 _FORMAT = 1
 
 
-def run_few_shot(
-    folder: Path,
+def few_shot_of_runs(
+    folders: Sequence[Path],
     *,
     shots: Sequence[int] = SHOTS,
     episodes: int = EPISODES,
     how: Adaptation | None = None,
     cache: Path | None = None,
-    workers: int = 0,
-) -> list[FewShot]:
-    """What adaptation gains for a finished run, for each number of shots, zero-shot and few-shot on the same queries.
+    workers: int = 1,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> list[list[FewShot]]:
+    """What adaptation gains for finished runs, for each number of shots, zero-shot and few-shot on the same queries.
 
     Kept beside the weights, and computed anew if those or the settings are others. Numbers of shots that the test
-    classes are too small for are left out.
+    classes are too small for are left out. Each number of shots of a run is a piece of work of its own, for processes
+    to share and to be kept as soon as it is done.
 
     Raises:     DataError for a folder without a finished run, or a run whose split is no rung of a ladder
     """
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        raise DataError(f"{folder} holds no trained weights", use="the folder of a study whose cells are kept")
     how = how or Adaptation()
-    settings = asdict(how) | {"iterations": {str(count): steps for count, steps in how.iterations.items()}}
-    made_of: Record = {"format": _FORMAT, "weights": sha256_of(weights), "episodes": episodes, "how": settings}
-    held = read_json(folder / FILE) if (folder / FILE).is_file() else {}
-    found: Record = held["found"] if held.get("made_of") == made_of else {}
-    missing = [count for count in shots if str(count) not in found]
-    if missing:
-        found = found | _computed(folder, missing, episodes, how, cache_folder() if cache is None else cache, workers)
-        write_json(folder / FILE, {"made_of": made_of, "found": found})
-    return [_read(found[str(count)]) for count in shots if found[str(count)] is not None]
+    kept = [_Kept(folder, episodes, how) for folder in folders]
+    # The longest first, so that processes end at about the same time.
+    work = [(each, count) for count in sorted(shots, reverse=True) for each in kept if str(count) not in each.found]
+    compute = partial(_computed, episodes=episodes, how=how, cache=cache_folder() if cache is None else cache)
+    done = 0
+    for place, found in in_processes(compute, [(each.folder, count) for each, count in work], workers):
+        each, count = work[place]
+        each.keep(count, found)
+        done += 1
+        tell(done, len(work))
+    return [[_read(each.found[str(count)]) for count in shots if each.found[str(count)] is not None] for each in kept]
 
 
-def _computed(folder: Path, shots: Sequence[int], episodes: int, how: Adaptation, cache: Path, workers: int) -> Record:
+class _Kept:
+    """What is known of a run: its file, read if it was made of the same weights and settings."""
+
+    def __init__(self, folder: Path, episodes: int, how: Adaptation) -> None:
+        weights = folder / "model.safetensors"
+        if not weights.is_file():
+            raise DataError(f"{folder} holds no trained weights", use="the folder of a study whose cells are kept")
+        settings = asdict(how) | {"iterations": {str(count): steps for count, steps in how.iterations.items()}}
+        self.folder = folder
+        self._made_of: Record = {
+            "format": _FORMAT,
+            "weights": sha256_of(weights),
+            "episodes": episodes,
+            "how": settings,
+        }
+        held = read_json(folder / FILE) if (folder / FILE).is_file() else {}
+        self.found: Record = held["found"] if held.get("made_of") == self._made_of else {}
+
+    def keep(self, shots: int, found: Record | None) -> None:
+        """Write what was found beside what was known; None where classes are too small for so many shots."""
+        self.found = self.found | {str(shots): found}
+        write_json(self.folder / FILE, {"made_of": self._made_of, "found": self.found})
+
+
+def _computed(job: tuple[Path, int], *, episodes: int, how: Adaptation, cache: Path) -> Record | None:
+    """The gain of a run for a number of shots; None where the test classes are too small for them."""
+    folder, shots = job
     prepared, items, model = load_run(folder)
     recipe, split = prepared.recipe, prepared.split
     if recipe.split["name"] != "ladder":
@@ -57,21 +86,15 @@ def _computed(folder: Path, shots: Sequence[int], episodes: int, how: Adaptation
     ladder = read_ladder(Path(recipe.split["path"]).expanduser())
     # What lies below the trained part is as it was before training: its cached outputs serve all runs of a study.
     before = model_of(recipe, items)
-    seen = items_at_depth(
-        recipe, before, part_at_depth(recipe, before, items), items, split, cache=cache, workers=workers
-    )
+    seen = items_at_depth(recipe, before, part_at_depth(recipe, before, items), items, split, cache=cache, workers=0)
     trained = part_at_depth(recipe, model, items).trained
-    found: Record = {}
-    for count in shots:
-        try:
-            gained = few_shot_on_rung(
-                trained, seen, split, ladder, shots=count, how=how, episodes=episodes, seed=recipe.seed, workers=workers
-            )
-        except DataError:
-            found[str(count)] = None
-        else:
-            found[str(count)] = asdict(gained)
-    return found
+    try:
+        gained = few_shot_on_rung(
+            trained, seen, split, ladder, shots=shots, how=how, episodes=episodes, seed=recipe.seed
+        )
+    except DataError:
+        return None
+    return asdict(gained)
 
 
 def _read(content: Record) -> FewShot:
