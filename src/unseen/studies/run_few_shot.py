@@ -43,11 +43,10 @@ def few_shot_of_runs(
     # The longest first, so that processes end at about the same time.
     work = [(each, count) for count in sorted(shots, reverse=True) for each in kept if str(count) not in each.found]
     compute = partial(_computed, episodes=episodes, how=how, cache=cache_folder() if cache is None else cache)
-    done = 0
-    for place, found in in_processes(compute, [(each.folder, count) for each, count in work], workers):
+    pieces = [(each.folder, count) for each, count in work]
+    for done, (place, found) in enumerate(in_processes(compute, pieces, workers), start=1):
         each, count = work[place]
         each.keep(count, found)
-        done += 1
         tell(done, len(work))
     return [[_read(each.found[str(count)]) for count in shots if each.found[str(count)] is not None] for each in kept]
 
