@@ -100,6 +100,10 @@ def test_a_study_over_rungs_is_analysed(rung, tmp_path):
     assert by_column["split"] == "rung 3"
     assert by_column["zero-shot"] == gain.zero_shot.mean
     assert by_column["gain high"] == gain.share.high
+    name, shots, zero, few, gained = analysis.lines()[1]
+    assert (name, shots, zero) == ("rung 3 / margin / seed 0", "2", f"{100 * gain.zero_shot.mean:.1f}")
+    assert few == f"{100 * gain.few_shot.mean:.1f}"
+    assert gained.startswith(f"{100 * gain.share.mean:+.1f} ({100 * gain.share.low:+.1f} to ")
     assert analysis.remarks[0].startswith("2 shots: recall@1 changes by ")
     assert analysis.draw() is not None
     with pytest.raises(DataError, match=r"few-shot scores are recall@1, map@1000"):

@@ -153,7 +153,7 @@ def analyse(name: str, folder: Path, settings: "Record", cache: Path | None = No
 
     if "cache" in settings_of(name):
         settings = settings | {"cache": cache}
-    with progress_bar(f"{name}: cells", total=1) as bar:
+    with progress_bar(name, total=1) as bar:
         found = ANALYSES[name](folder, bar.set, **settings)
     screen = console()
     if found.shown:

@@ -24,7 +24,8 @@ class Analysis:
     name        of the files
     draw        makes the picture
     columns     of the numbers, as many as each of `rows` has
-    shown       which columns a terminal shows
+    shown       which columns a terminal shows, or the heads of `as_shown`
+    as_shown    rows for a terminal that are no columns of the numbers
     remarks     sentences: correlations, differences, what must be kept in mind
     ==========  ==============================================================
     """
@@ -34,10 +35,13 @@ class Analysis:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     shown: Sequence[str]
+    as_shown: Sequence[Sequence[str]] = ()
     remarks: Sequence[str] = ()
 
     def lines(self) -> list[list[str]]:
         """The rows for a terminal."""
+        if self.as_shown:
+            return [list(row) for row in self.as_shown]
         places = [list(self.columns).index(column) for column in self.shown]
         return [[_short(row[place]) for place in places] for row in self.rows]
 

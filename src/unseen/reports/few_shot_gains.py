@@ -103,20 +103,22 @@ def few_shot_gains(cells: Sequence[AdaptedCell], score: str) -> Analysis:
         draw=lambda: _figure(cells, score),
         columns=_COLUMNS,
         rows=rows,
-        shown=(
-            "split",
-            "method",
-            "seed",
-            "shots",
-            "distance",
-            "zero-shot",
-            "few-shot",
-            "gain",
-            "gain low",
-            "gain high",
-        ),
+        shown=("run", "shots", "zero-shot %", "few-shot %", "relative gain %"),
+        as_shown=[_shown(cell, cell.found.gains[score]) for cell in cells],
         remarks=_remarks(cells, score),
     )
+
+
+def _shown(cell: AdaptedCell, gain: Gain) -> list[str]:
+    """A row for a terminal, in per cent."""
+    gained = "–"
+    if gain.share is not None:
+        share = gain.share
+        gained = f"{100 * share.mean:+.1f}"
+        if share.low is not None and share.high is not None:
+            gained += f" ({100 * share.low:+.1f} to {100 * share.high:+.1f})"
+    means = (f"{100 * each.mean:.1f}" for each in (gain.zero_shot, gain.few_shot))
+    return [f"{cell.split} / {cell.method} / seed {cell.seed}", str(cell.found.shots), *means, gained]
 
 
 def _row(cell: AdaptedCell, gain: Gain) -> list[Any]:
