@@ -23,12 +23,20 @@ def test_only_new_extremes_rise():
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 6, 7])
-def test_even_rungs_rise_and_hold_the_easiest_the_start_and_the_hardest(count):
+def test_even_rungs_rise_and_hold_the_start_and_the_hardest(count):
     chosen = choose_evenly(STEPS, count)
     found = [step.distance for step in chosen]
     assert len(chosen) == count
     assert found == sorted(set(found))
-    assert {"-4", "0", "R4"} <= set(names(chosen))
+    assert {"0", "R4"} <= set(names(chosen))
+    # The start, at 20, stands for the easiest, at 12, where rungs are more than 16 apart.
+    assert ("-4" in names(chosen)) == (count > 5)
+
+
+def test_a_start_as_near_as_can_be_is_the_easiest_rung():
+    near = [Step(name, NOWHERE, value) for name, value in (("-2", 2.9), ("0", 3.0), ("2", 60.0), ("R2", 133.0))]
+    assert names(choose_evenly(near, 3)) == ["0", "2", "R2"]
+    assert names(choose_evenly(near, 4)) == ["-2", "0", "2", "R2"]
 
 
 def test_even_rungs_are_evenly_spaced_where_steps_allow():

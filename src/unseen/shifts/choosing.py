@@ -50,6 +50,9 @@ def choose_evenly(steps: Sequence[Step], count: int) -> list[Step]:
     """That many rising steps, evenly spaced in the distance of class means; the easiest, the start and the hardest are
     among them.
 
+    Where the start is nearer to the easiest than half of that space it stands for it: classes split at random are about
+    as near as they can be, and two such rungs would say the same.
+
     Raises:  ConfigError when fewer steps rise
     """
     found = rising(steps)
@@ -59,6 +62,10 @@ def choose_evenly(steps: Sequence[Step], count: int) -> list[Step]:
             got=count,
             use="a number between, or a longer walk",
         )
+    start = _named(found, "0")
+    space = (found[-1].distance - found[0].distance) / (count - 1)
+    if found[start].distance - found[0].distance < space / 2 and count <= len(found) - start:
+        found = found[start:]
     return spaced(found, count, fixed=["0"])
 
 
