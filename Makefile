@@ -34,6 +34,7 @@ bench: $(READY)
 	$(BIN)/python bench/evaluation.py --scaling --write
 	$(BIN)/python bench/kmeans.py --write
 	$(BIN)/python bench/samplers.py
+	$(BIN)/python bench/splits.py
 	$(BIN)/python bench/pipeline.py
 
 # The pages of losses, miners and uncertainty sets are written from their docstrings.
