@@ -93,17 +93,17 @@ def linear_part(head: nn.Module) -> nn.Linear | None:
 def start_head(head: nn.Module, features: Tensor, start: HeadStart) -> None:
     """Set a linear head to its start, in place; "random" leaves it as its layer drew it.
 
-    An embedding wider than the features gets the projection first and zeros behind it. Heads side by side take turns:
-    the first direction goes to the first head, the second to the second, and so on.
+    An embedding wider than the features gets the projection first and zeros behind it. Of heads side by side each
+    starts as it would alone.
     """
     check_choice("run", "head", start, HEAD_STARTS)
     linear = linear_part(head)
     if start == "random" or linear is None:
         return
-    weight, bias = principal_projection(features, linear.out_features, whiten=start == "whitening")
-    turns = len(head.weights) if isinstance(head, SideBySide) else 1
-    places = torch.arange(linear.out_features).view(turns, -1).T.flatten()
+    heads = len(head.weights) if isinstance(head, SideBySide) else 1
+    weight, bias = principal_projection(features, linear.out_features // heads, whiten=start == "whitening")
     with torch.no_grad():
         for parameter, value in ((linear.weight, weight), (linear.bias, bias)):
             parameter.zero_()
-            parameter[places[: len(value)]] = value.to(parameter)
+            for own in parameter.chunk(heads):
+                own[: len(value)] = value.to(parameter)
