@@ -74,6 +74,18 @@ def test_deployment_images_need_no_classes(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("test", "words"),
+    [("no.npy", "no file no.npy"), ("bare.npy", "need training features"), ("folder=nowhere", "no folder nowhere")],
+)
+def test_deployment_data_are_looked_at_before_features_are_computed(tmp_path, test, words):
+    write_images(tmp_path / "train", classes=12, per_class=4)
+    small = ("--model", "convnet:base=4", "--transform", "plain:size=8")
+    with pytest.raises(UnseenError, match=words):
+        unseen("--train", "folder=train", "--test", test, *small)
+    assert not list(tmp_path.glob("cache/*/rows.npy"))
+
+
+@pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
         (("--test", "few.npy"), DataError, "5 samples are too few"),

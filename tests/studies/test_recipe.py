@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_runs import image_settings, settings_for, write_features, write_images
 
-from unseen.core.errors import ConfigError
+from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
 from unseen.data import load_catalogue
 from unseen.studies import prepare, run
@@ -102,7 +102,11 @@ def test_depth_is_top_for_files_with_a_pretrained_backbone_and_full_otherwise(im
     recipe = prepare({"data": folder(images)}).recipe
     assert (recipe.depth, recipe.cut) == ("top", "blocks.5")
     assert prepare({"data": folder(images), "model": "resnet18"}).recipe.depth == "full"
-    weights = prepare({"data": folder(images), "model": "resnet18:weights=w.pth"}).recipe
+    by_file = {"data": folder(images), "model": {"name": "resnet18", "weights": str(tmp_path / "w.pth")}}
+    with pytest.raises(DataError, match="no weights file"):
+        prepare(by_file)
+    (tmp_path / "w.pth").touch()
+    weights = prepare(by_file).recipe
     assert (weights.depth, weights.cut) == ("top", "layer4")
     assert prepare(settings_for(features)).recipe.depth == "full"
     assert prepare({"data": folder(images), "depth": "frozen"}).recipe.cut is None

@@ -23,10 +23,15 @@ _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|conv))\.(?=[12]\.)")
 ANSWER_SECONDS = 5.0
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The named tensors of a .safetensors file or of one that torch wrote; a file with code in it is refused."""
+def check_weights_file(path: Path) -> None:
+    """Refuse a file of weights that is not there."""
     if not path.is_file():
         raise DataError(f"no weights file {path}", use="a local .safetensors or .pth file")
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The named tensors of a .safetensors file or of one that torch wrote; a file with code in it is refused."""
+    check_weights_file(path)
     if path.suffix == ".safetensors":
         try:
             return load_file(path)

@@ -13,7 +13,7 @@ from unseen.data import Catalogue, load_catalogue
 from unseen.data.folder import images_below
 from unseen.evaluation.embedding_files import read_mapped
 from unseen.models import embed
-from unseen.studies.pooled import features_by, pooled_features
+from unseen.studies.pooled import features_by, pool, prepare_pooled
 from unseen.studies.running import items_of, load_run
 from unseen.studies.shift_check import Deployed
 
@@ -48,14 +48,17 @@ def compared_features(
     """
     if run is not None:
         return _by_run(run, train, test, labelled=labelled, workers=workers)
-    pooled = pooled_features({"data": _record(train), **(settings or {})}, cache=cache, workers=workers)
+    # Both data sets are looked at before features of either are computed.
+    prepared = prepare_pooled({"data": _record(train), **(settings or {})})
     plain = _unlabelled(test, labelled=labelled)
-    if plain is None:
-        other = _catalogue(test, labelled=labelled)
+    other = None if plain is not None else _catalogue(test, labelled=labelled)
+    if plain is not None and prepared.recipe.model["name"] != "identity":
+        raise ConfigError("deployment features need training features", got=train, use="--train features=FILE.npz")
+    pooled = pool(prepared, cache=cache, workers=workers)
+    if other is not None:
         features = features_by(pooled.recipe, other, cache=cache, workers=workers)
         plain = _deployed(other, features, labelled=labelled)
-    elif pooled.recipe.model["name"] != "identity":
-        raise ConfigError("deployment features need training features", got=train, use="--train features=FILE.npz")
+    assert plain is not None, "deployment data are a file of features or a catalogue"
     name = "the features as they are" if pooled.recipe.model["name"] == "identity" else "the un-trained backbone"
     return Compared(pooled.catalogue, pooled.features, plain, None, frozenset(), name)
 

@@ -13,6 +13,7 @@ from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
 from unseen.evaluation.scores import read_names
 from unseen.models import cut_for, model_record, normalisation_of
 from unseen.models.heads import HEAD_STARTS
+from unseen.models.weights import check_weights_file
 from unseen.studies.named import load_recipe
 from unseen.studies.protocols import load_protocol
 
@@ -314,6 +315,8 @@ def _check_values(made: Record) -> None:
 
 def _check_components(made: Record, split: Split) -> None:
     """Build what is cheap to build: a value out of range is refused here, not after the run has begun."""
+    if made["model"].get("weights") is not None:
+        check_weights_file(Path(made["model"]["weights"]))
     known = {"num_classes": split.classes["train"], "embedding_size": made["embedding_size"] or 1, "seed": made["seed"]}
     for kind in ("transform", "loss", "method", "sampler", "optimizer", "schedule"):
         if made[kind] is not None:
