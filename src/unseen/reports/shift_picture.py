@@ -29,7 +29,9 @@ def _figure(check: ShiftCheck) -> "Figure":
     if expected.value is not None and expected.low is not None and expected.high is not None:
         value, low, high = (100 * each for each in (expected.value, expected.low, expected.high))
         bars = [[value - low], [high - value]]
-        place.errorbar([check.shift], [value], bars, fmt="D", color=ORANGE, capsize=4, label="expected at its spread, 95 %")
+        place.errorbar(
+            [check.shift], [value], bars, fmt="D", color=ORANGE, capsize=4, label="expected at its spread, 95 %"
+        )
     if check.measured is not None:
         place.plot([check.shift], [100 * check.measured.value], "*", color=GREY, markersize=13, label="measured")
     place.set_xlabel("shift: corrected distance, less what so many classes have by chance")
