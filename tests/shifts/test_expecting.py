@@ -14,6 +14,7 @@ from unseen.shifts.expecting import (
     expect,
     gallery_recall,
     spread_of,
+    spread_of_fewer,
     spread_within,
 )
 from unseen.shifts.small_samples import corrected_distance
@@ -141,9 +142,10 @@ def test_spread_equals_a_loop_and_is_brought_to_another_number_of_classes():
     # Over random groups of 4 classes the mean spread is what the rule says; without it 0.8 of the difference is missed.
     generator = np.random.default_rng(0)
     small = [spread_of(rows[np.isin(labels, generator.permutation(40)[:4])]) for _ in range(300)]
-    brought = spread_of(rows, within=within, classes=40, like=4)
-    assert np.mean(small) == pytest.approx(brought, abs=0.2 * (spread_of(rows) - brought))
-    assert spread_of(rows, within=within, classes=40, like=40) == pytest.approx(spread_of(rows))
+    whole = spread_of(rows)
+    brought = spread_of_fewer(whole, within, classes=40, fewer=4)
+    assert np.mean(small) == pytest.approx(brought, abs=0.2 * (whole - brought))
+    assert spread_of_fewer(whole, within, classes=40, fewer=40) == pytest.approx(whole)
 
 
 def test_crowded_classes_have_less_spread_and_less_recall():
@@ -156,7 +158,6 @@ def test_crowded_classes_have_less_spread_and_less_recall():
     rows = centres[labels] + generator.normal(size=(720, 16))
     found = crowding(rows, labels, classes=20)
     assert found.slope > 0
-    assert found.low < spread_of(rows[labels >= 30]) + 0.1
     near, far = (gallery_recall(rows[side], labels[side], classes=20) for side in (labels >= 30, labels < 30))
     assert near.spread < far.spread
     assert near.value < far.value
@@ -170,3 +171,6 @@ def test_crowding_is_not_told_from_too_few_classes_or_from_noise():
     noise = generator.normal(size=(120, 200))
     assert crowding(noise, labels, classes=19) is None
     assert crowding(noise, labels, classes=10).slope == 0
+    # Classes of a single image have nothing to find.
+    singles = np.concatenate([noise, generator.normal(size=(30, 200))])
+    assert crowding(singles, np.concatenate([labels, np.arange(20, 50)]), classes=19) is None

@@ -147,15 +147,17 @@ def sentences(found: "ShiftCheck") -> list[str]:
 def _crowded(found: "ShiftCheck") -> list[str]:
     """How much room the deployment classes leave each other, and whether training classes tell what that means."""
     known = found.crowded
-    if known is None or known.slope == 0 or found.expected.value is None:
-        return ["How crowded the classes are is not accounted for."] if found.expected.value is not None else []
+    if found.expected.value is None:
+        return []
+    if known is None or known.slope == 0:
+        return ["How crowded the classes are is not accounted for."]
     span = f"{known.low:.3f} to {known.high:.3f}"
     said = f"Embeddings of {found.test} spread by {found.spread:.3f}, galleries of {found.train} by {span}"
     if found.spread < known.low:
         return [f"{said}: it is more crowded than any of them, so recall may be lower than expected."]
     if found.spread > known.high:
         return [f"{said}: it has more room than any of them, so recall may be higher than expected."]
-    return [f"{said}; {100 * known.slope * 0.01:.1f} points of recall for each 0.01 are accounted for."]
+    return [f"{said}; {known.slope:.1f} points of recall for each 0.01 are accounted for."]
 
 
 def _surprise(found: "ShiftCheck") -> list[str]:

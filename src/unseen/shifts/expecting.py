@@ -26,9 +26,10 @@ from scipy.stats import t as student
 from unseen.core.checks import check_count
 from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
+from unseen.evaluation.frechet import class_means
 from unseen.evaluation.neighbours import nearest_neighbours
 from unseen.shifts.small_samples import corrected_distance
-from unseen.shifts.swapping import Labels
+from unseen.shifts.swapping import Labels, Values
 
 HALVES = 3
 GALLERIES = 5
@@ -142,25 +143,28 @@ def gallery_recall(
     return Recall(value, float(shares.std(ddof=1)), len(known), float(np.mean(spreads)))
 
 
-def spread_of(embeddings: NDArray[np.floating], *, within: float = 0.0, classes: int = 0, like: int = 0) -> float:
-    """The mean squared distance of embeddings of length 1 from their mean: within classes and between them.
-
-    The part between classes grows with their number as 1 - 1/k. With ``like`` it is brought from ``classes`` to that
-    many; ``within`` is the part within classes.
-    """
-    rows = np.asarray(embeddings, np.float64)
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    spread = float(1 - np.square(rows.mean(axis=0)).sum())
-    if not like:
-        return spread
-    return within + (spread - within) * (1 - 1 / like) / (1 - 1 / classes)
+def spread_of(embeddings: NDArray[np.floating]) -> float:
+    """The mean squared distance of embeddings, at length 1, from their mean: within classes and between them."""
+    rows = _at_length_one(embeddings)
+    return float(np.square(rows).sum(axis=1).mean() - np.square(rows.mean(axis=0)).sum())
 
 
 def spread_within(embeddings: NDArray[np.floating], labels: Labels) -> float:
-    """The part of the spread that lies within classes, the mean over items."""
-    known, own, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    spreads = [spread_of(embeddings[own == number]) for number in range(len(known))]
-    return float(np.average(spreads, weights=sizes))
+    """The part of the spread that lies within classes: that of items from the means of their classes."""
+    rows = _at_length_one(embeddings)
+    own = np.unique(labels, return_inverse=True)[1]
+    of_means = np.square(class_means(rows, own)).sum(axis=1)
+    return float(np.square(rows).sum(axis=1).mean() - np.average(of_means, weights=np.bincount(own)))
+
+
+def spread_of_fewer(spread: float, within: float, *, classes: int, fewer: int) -> float:
+    """The spread that random ``fewer`` of so many classes have: the part between classes grows as 1 - 1/k."""
+    return within + (spread - within) * (1 - 1 / fewer) / (1 - 1 / classes)
+
+
+def _at_length_one(embeddings: NDArray[np.floating]) -> Values:
+    rows = np.asarray(embeddings, np.float64)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
 
 def crowding(
@@ -168,18 +172,19 @@ def crowding(
 ) -> Crowding | None:
     """How recall follows spread over galleries of so many classes: alike, unlike, and drawn at random.
 
-    None where there are too few other classes for galleries to differ.
+    None where there are too few other classes for galleries to differ. Classes of a single image are left out.
     """
-    known, own = np.unique(labels, return_inverse=True)
-    if classes < 2 or len(known) < max(classes + 2, round(1.2 * classes)):
+    known, sizes = np.unique(labels, return_counts=True)
+    has_others = np.isin(labels, known[sizes > 1])
+    embeddings, own = embeddings[has_others], np.unique(labels[has_others], return_inverse=True)[1]
+    count = int((sizes > 1).sum())
+    if classes < 2 or count < max(classes + 2, round(1.2 * classes)):
         return None
-    sums = np.zeros((len(known), embeddings.shape[1]))
-    np.add.at(sums, own, embeddings)
-    means = sums / np.bincount(own)[:, None]
+    means = class_means(embeddings, own)
     found = []
     for number in range(ALIKE_OR_UNLIKE):
         generator = numpy_generator(derive(seed, "alike or unlike", number))
-        order = generator.permutation(len(known))
+        order = generator.permutation(count)
         away = np.linalg.norm(means[order] - means[order[0]], axis=1)
         chosen = (order, order[np.argsort(away)], order[np.argsort(-away)])[number % 3][:classes]
         rows = np.flatnonzero(np.isin(own, chosen))
@@ -222,8 +227,9 @@ def expect(
     if len(rungs) < 2:
         raise DataError("a ladder needs at least two measured rungs", got=len(rungs), use="more images of each class")
     order = sorted(rungs, key=lambda rung: rung.shift)
-    slope = 0.0 if crowded is None or spread is None else crowded.slope
-    reached = 0.0 if crowded is None or spread is None else float(np.clip(spread, crowded.low, crowded.high))
+    slope = reached = 0.0
+    if crowded is not None and spread is not None:
+        slope, reached = crowded.slope, float(np.clip(spread, crowded.low, crowded.high))
 
     def at_spread(recall: Recall) -> float:
         return recall.value + slope * (reached - recall.spread)

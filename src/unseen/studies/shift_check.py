@@ -25,6 +25,7 @@ from unseen.shifts.expecting import (
     expect,
     gallery_recall,
     spread_of,
+    spread_of_fewer,
     spread_within,
 )
 from unseen.shifts.few_shot import Adaptation, FewShot, few_shot
@@ -191,7 +192,7 @@ def check_shift(
     own = _rows_of(catalogue, catalogue.class_names, seen)
     crowded = crowding(embeddings[own], catalogue.labels[own], classes=gallery, per_class=per_class, seed=seed)
     within = spread_within(embeddings[own], catalogue.labels[own])
-    spread = spread_of(rows, within=within, classes=known or gallery, like=gallery)
+    spread = spread_of_fewer(spread_of(rows), within, classes=known or gallery, fewer=gallery)
     expected = expect(scored, shift, classes=gallery, spread=spread, crowded=crowded)
     measured = None
     if deployed.labels is not None:
