@@ -13,7 +13,7 @@ from pytorch_metric_learning.reducers import MeanReducer, SumReducer
 
 from unseen import losses, miners, robust
 from unseen.core.randomness import derive, torch_generator
-from unseen.losses.pieces import unit_vectors
+from unseen.pairs.functional import unit_vectors
 
 CLASSES_IN_GROUP = 8
 

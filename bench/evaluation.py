@@ -29,9 +29,9 @@ import torch
 
 from unseen.core.console import progress_bar
 from unseen.core.randomness import derive, torch_generator
-from unseen.evaluation.inputs import read_table
-from unseen.evaluation.ranks import rank_positives
-from unseen.evaluation.scores import read_names
+from unseen.evaluation.exact.inputs import read_table
+from unseen.evaluation.exact.ranks import rank_positives
+from unseen.evaluation.score_table import read_names
 
 WIDTH, SIDE = 512, 2048
 RESULTS = Path(__file__).parent / "results"

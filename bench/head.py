@@ -153,11 +153,13 @@ def whole_loop(features, labels):
     model = build_embedder("identity", input_shape=(WIDTH,), embedding_size=EMBEDDING)
 
     def run(first, iterations):
-        dealt = SamplesPerClass(batch_size=CLASSES_IN_BATCH * PER_CLASS, per_class=PER_CLASS).over(numbers, seed=first)
+        dealt = SamplesPerClass(batch_size=CLASSES_IN_BATCH * PER_CLASS, per_class=PER_CLASS).batches(
+            numbers, seed=first
+        )
         dealt.batches_per_epoch = iterations
         job = Job(
             objective=PlainObjective(model, unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted())),
-            optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0).over([{"params": list(model.parameters())}]),
+            optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0).build([{"params": list(model.parameters())}]),
             schedule=Constant(),
             items=CatalogueItems(catalogue),
             indices=np.arange(len(numbers)),

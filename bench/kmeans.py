@@ -75,12 +75,12 @@ def objective(rows, assignment):
 
 
 def ours(rows, start, iterations):
-    from unseen.evaluation.directions import read_directions
-    from unseen.evaluation.lloyd import lloyd
+    from unseen.evaluation.exact.directions import read_directions
+    from unseen.evaluation.exact.lloyd import lloyd
 
     directions = read_directions(rows)
     told = []
-    found = lloyd(directions, directions.whole(start), iterations=iterations, tell=lambda *done: told.append(done))
+    found = lloyd(directions, directions.whole(start), iterations=iterations, progress=lambda *done: told.append(done))
     return found.assignment, len(told) - 1
 
 

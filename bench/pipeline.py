@@ -28,7 +28,7 @@ from PIL import Image
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import CatalogueItems, Crop
-from unseen.data.folder import folder
+from unseen.data.sources.folder import folder
 from unseen.losses import MultiSimilarity
 from unseen.methods.plain import PlainObjective
 from unseen.models import build_embedder
@@ -89,7 +89,7 @@ def new_model():
         embedding_size=EMBEDDING,
         batch_norm="frozen" if pretrained else "trained",  # random weights need the batch's statistics
     )
-    optimizer = Adam(lr=1e-5, weight_decay=0.0).over([{"params": list(model.parameters())}])
+    optimizer = Adam(lr=1e-5, weight_decay=0.0).build([{"params": list(model.parameters())}])
     return model.train(), MultiSimilarity(), optimizer
 
 
@@ -97,10 +97,10 @@ def model_alone(items, batch, steps):
     """A round of the same step over batches that were loaded before."""
     model, loss, optimizer = new_model()
     labels = items.catalogue.labels
-    dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).over(labels, seed=0)
+    dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=0)
     held = list(stream(items, dealt, np.arange(len(labels)), seed=0, first=0, last=BATCHES_IN_MEMORY))
 
-    def run(number, tell):
+    def run(number, progress):
         for step in range(steps):
             ready = held[step % len(held)]
             optimizer.zero_grad(set_to_none=True)
@@ -108,7 +108,7 @@ def model_alone(items, batch, steps):
             value.backward()
             optimizer.step()
             value.item()  # the loop looks at the loss of every step too
-            tell()
+            progress()
 
     return run
 
@@ -119,8 +119,8 @@ def whole_loop(items, batch, steps, workers):
     labels = items.catalogue.labels
     nowhere = Path(tempfile.gettempdir()) / "unseen-bench-no-checkpoint"
 
-    def run(number, tell):
-        dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).over(labels, seed=number)
+    def run(number, progress):
+        dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=number)
         dealt.batches_per_epoch = steps
         job = Job(
             objective=PlainObjective(model, loss),
@@ -136,7 +136,7 @@ def whole_loop(items, batch, steps, workers):
             workers=workers,
             save_seconds=float("inf"),
         )
-        train(job, nowhere, lambda done, total, words: tell() if done else None)
+        train(job, nowhere, lambda done, total, words: progress() if done else None)
         gc.collect()  # the loader's workers end with their iterator, and only then are their seconds counted
 
     return run
@@ -146,10 +146,10 @@ def loader_alone(items, batch, steps, workers):
     """A round of loading the loop's batches and doing nothing with them."""
     labels = items.catalogue.labels
 
-    def run(number, tell):
-        dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).over(labels, seed=number)
+    def run(number, progress):
+        dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=number)
         for _ in stream(items, dealt, np.arange(len(labels)), seed=number, first=0, last=steps, workers=workers):
-            tell()
+            progress()
         gc.collect()
 
     return run

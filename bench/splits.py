@@ -27,8 +27,8 @@ import scipy.linalg
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, FeatureArray, split_catalogue
 from unseen.shifts import PUBLISHED, build_ladder, read_ladder, write_ladder
-from unseen.shifts.swapping import Sides
-from unseen.shifts.tracking import Distances
+from unseen.shifts.class_swaps import Sides
+from unseen.shifts.incremental_distance import Distances
 
 GROUPS = 12
 TARGETS = {"cub200": "seconds", "cars196": "seconds", "sop": "under 300 s and 4 GB"}

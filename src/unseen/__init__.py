@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _PACKAGES = (
+    "analyses",
     "core",
     "data",
     "evaluation",
@@ -16,8 +17,10 @@ _PACKAGES = (
     "methods",
     "miners",
     "models",
+    "pairs",
     "reports",
     "robust",
+    "runs",
     "samplers",
     "shifts",
     "studies",
@@ -30,13 +33,14 @@ _NAMES = {
     "split_catalogue": "unseen.data",
     "build_embedder": "unseen.models",
     "embed": "unseen.models",
-    "run": "unseen.studies",
+    "run": "unseen.runs",
     "UnseenError": "unseen.core.errors",
 }
 
 __all__ = ["__version__", *sorted([*_PACKAGES, *_NAMES])]
 
 if TYPE_CHECKING:
+    from unseen import analyses as analyses
     from unseen import core as core
     from unseen import data as data
     from unseen import evaluation as evaluation
@@ -44,8 +48,10 @@ if TYPE_CHECKING:
     from unseen import methods as methods
     from unseen import miners as miners
     from unseen import models as models
+    from unseen import pairs as pairs
     from unseen import reports as reports
     from unseen import robust as robust
+    from unseen import runs as runs
     from unseen import samplers as samplers
     from unseen import shifts as shifts
     from unseen import studies as studies
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
     from unseen.evaluation import evaluate as evaluate
     from unseen.models import build_embedder as build_embedder
     from unseen.models import embed as embed
-    from unseen.studies import run as run
+    from unseen.runs import run as run
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from unseen.data import Crop
 from unseen.data.batches import CatalogueItems
-from unseen.data.folder import folder
+from unseen.data.sources.folder import folder
 
 BENCH = Path(__file__).parents[2] / "bench"
 

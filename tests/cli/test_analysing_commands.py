@@ -1,9 +1,9 @@
 """`unseen toy` and `unseen analyse` as people type them: what they print and write, and how they refuse."""
 
 import pytest
-from commands import one_sentence, unseen
-from made_studies import distance_loss, write_study
 
+from tests.helpers.commands import one_sentence, unseen
+from tests.helpers.made_studies import distance_loss, write_study
 from unseen.cli.app import app
 
 METHODS = {

@@ -8,8 +8,9 @@ import time
 
 import numpy as np
 import pytest
-from commands import one_sentence, unseen
-from small_runs import write_features, write_images
+
+from tests.helpers.commands import one_sentence, unseen
+from tests.helpers.small_runs import write_features, write_images
 
 QUICK = ["--epochs", "2", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
 

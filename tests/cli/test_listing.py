@@ -5,7 +5,7 @@ import json
 from typer.testing import CliRunner
 
 from unseen.cli.app import app
-from unseen.models import known_backbones
+from unseen.models import backbone_facts
 
 
 def listed(*arguments):
@@ -24,7 +24,7 @@ def test_models_are_listed_with_width_normalisation_and_freezing():
 
 def test_the_list_of_models_is_the_table_of_models():
     facts = {entry["name"]: entry["facts"] for entry in json.loads(listed("model", "--json"))}
-    known = known_backbones()
+    known = backbone_facts()
     assert facts.keys() == known.keys()
     for name, entry in known.items():
         assert facts[name] == {

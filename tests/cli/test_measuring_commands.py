@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from commands import one_sentence, unseen
-from small_runs import write_features
+
+from tests.helpers.commands import one_sentence, unseen
+from tests.helpers.small_runs import write_features
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from small_runs import write_images
-from two_groups import gaussian_catalogue
 from typer.testing import CliRunner
 
+from tests.helpers.small_runs import write_images
+from tests.helpers.two_groups import gaussian_catalogue
 from unseen.cli.app import app
 from unseen.core.errors import ConfigError, DataError, UnseenError
 

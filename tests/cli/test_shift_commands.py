@@ -5,13 +5,14 @@ import io
 
 import pytest
 import yaml
-from two_groups import write_features_and_ladder
 
+from tests.helpers.two_groups import write_features_and_ladder
 from unseen.cli.app import app
 from unseen.core.errors import ConfigError
 from unseen.core.processes import identity
+from unseen.runs import run
 from unseen.shifts import Walk, read_ladder
-from unseen.studies import load_plan, plan_cells, run
+from unseen.studies import load_plan, plan_cells
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store, create_store
 

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from many_groups import grouped_catalogue, write_features
-from two_groups import gaussian_catalogue
 from typer.testing import CliRunner
 
+from tests.helpers.many_groups import grouped_catalogue, write_features
+from tests.helpers.two_groups import gaussian_catalogue
+from unseen.analyses import ladder_pictures
 from unseen.cli.app import app
 from unseen.core.errors import ConfigError, UnseenError
-from unseen.reports import ladder_pictures
 from unseen.shifts import read_ladder
 
 

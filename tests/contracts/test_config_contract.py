@@ -7,7 +7,8 @@ import pytest
 from unseen.core.config import build, complete, read_yaml, record_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES
-from unseen.studies import Plan, prepare, shipped_plans
+from unseen.runs import prepare
+from unseen.studies import Plan, shipped_plans
 
 FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 RECORDS = [

@@ -6,8 +6,9 @@ import math
 
 import pytest
 import torch
-from degenerate_batches import DEGENERATE, WIDTH, broken_batches, normal, ordinary_batch, random_batches
-from loss_cases import (
+
+from tests.contracts.degenerate_batches import DEGENERATE, WIDTH, broken_batches, normal, ordinary_batch, random_batches
+from tests.contracts.loss_cases import (
     CASES,
     HELD_WEIGHTS,
     NUM_CLASSES,
@@ -19,7 +20,6 @@ from loss_cases import (
     settings_of,
     takes,
 )
-
 from unseen.core import registry
 from unseen.core.config import build, record_of
 from unseen.core.errors import BatchError, ConfigError

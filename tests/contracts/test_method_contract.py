@@ -4,9 +4,11 @@ import json
 
 import pytest
 import torch
-from degenerate_batches import DEGENERATE
-from harness import same_bits
-from objectives import (
+from safetensors.torch import save
+
+from tests.contracts.degenerate_batches import DEGENERATE
+from tests.crash.harness import same_bits
+from tests.helpers.objectives import (
     EMBEDDING,
     batch,
     copy_state,
@@ -16,17 +18,23 @@ from objectives import (
     train_steps,
     value_of,
 )
-from safetensors.torch import save
-from small_runs import Stop, image_settings, settings_for, stop_at, without_times, write_features, write_images
-
+from tests.helpers.small_runs import (
+    Stop,
+    image_settings,
+    settings_for,
+    stop_at,
+    without_times,
+    write_features,
+    write_images,
+)
 from unseen.core.config import build, complete, record_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES
 from unseen.evaluation import evaluate
 from unseen.losses import Triplet
 from unseen.models import embed
-from unseen.studies import load_run, run
-from unseen.studies import test_side as side_of_the_test
+from unseen.runs import evaluation_arguments as side_of_the_test
+from unseen.runs import load_run, run
 from unseen.training.loop import deterministic
 from unseen.training.optimizers import parameter_groups
 
@@ -184,7 +192,7 @@ def test_a_run_on_images_that_is_stopped_twice_and_continued_ends_as_one_that_wa
     whole = run(settings, tmp_path / "whole")
     for step in (2, 4):
         with pytest.raises(Stop):
-            run(settings, tmp_path / "parts", save_seconds=0, tell=stop_at(step))
+            run(settings, tmp_path / "parts", save_seconds=0, progress=stop_at(step))
     parts = run(settings, tmp_path / "parts")
     assert without_times(parts) == without_times(whole)
     contents = [(tmp_path / part / "model.safetensors").read_bytes() for part in ("parts", "whole")]

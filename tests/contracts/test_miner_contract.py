@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
-from degenerate_batches import DEGENERATE, broken_batches, ordinary_batch, random_batches
-from loss_cases import is_numeric, settings_of
 
 import unseen.miners
+from tests.contracts.degenerate_batches import DEGENERATE, broken_batches, ordinary_batch, random_batches
+from tests.contracts.loss_cases import is_numeric, settings_of
 from unseen.core import registry
 from unseen.core.config import build, record_of
 from unseen.core.errors import BatchError, ConfigError

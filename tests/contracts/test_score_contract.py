@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 import unseen.evaluation as evaluation
 from unseen.core.config import build, record_of
 from unseen.core.registry import score
-from unseen.evaluation.directions import read_directions
+from unseen.evaluation.exact.directions import read_directions
 
 KS = (1, 2, 3, 5)
 # Sums of at most a few hundred terms of size one in float64.

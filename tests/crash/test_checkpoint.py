@@ -7,12 +7,12 @@ import socket
 
 import pytest
 import torch
-from harness import fresh_draws, killed, limited, sha256_tree
-from small_runs import Stop, settings_for, stop_at, without_times, write_features
 
+from tests.crash.harness import fresh_draws, killed, limited, sha256_tree
+from tests.helpers.small_runs import Stop, settings_for, stop_at, without_times, write_features
 from unseen.core.errors import CheckpointError
 from unseen.core.files import sweep
-from unseen.studies import run
+from unseen.runs import run
 from unseen.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 
 
@@ -75,7 +75,7 @@ def test_a_write_that_fails_is_named_and_harms_nothing_old(tmp_path):
     whole = run(settings, tmp_path / "whole")
 
     with pytest.raises(Stop):
-        run(settings, tmp_path / "run", save_seconds=0, tell=stop_at(6))
+        run(settings, tmp_path / "run", save_seconds=0, progress=stop_at(6))
     before = sha256_tree(tmp_path / "run" / "checkpoints")
     for bytes_left in (0, 100, 1000):
 

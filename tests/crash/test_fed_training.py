@@ -1,10 +1,10 @@
 """Runs whose batches follow the run's own embeddings, killed at random moments, end as one that nobody disturbed."""
 
 import pytest
-from harness import fresh_draws, killed
-from small_runs import settings_for, without_times, write_features
 
-from unseen.studies import run
+from tests.crash.harness import fresh_draws, killed
+from tests.helpers.small_runs import settings_for, without_times, write_features
+from unseen.runs import run
 
 
 @pytest.mark.crash
@@ -20,7 +20,7 @@ def test_kills_at_random_moments_change_no_bit_of_a_fed_run(tmp_path, name):
     whole = run(settings, tmp_path / "whole")
 
     def child(acknowledge):
-        run(settings, tmp_path / "run", save_seconds=0, tell=lambda done, total, words: acknowledge(done))
+        run(settings, tmp_path / "run", save_seconds=0, progress=lambda done, total, words: acknowledge(done))
         acknowledge("finished")
 
     for _ in range(4):

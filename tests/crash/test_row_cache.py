@@ -5,9 +5,9 @@ import time
 
 import numpy as np
 import pytest
-from harness import Forked, dies_at, fresh_draws, killed, killed_together
 
-from unseen.data.cache import BLOCK, cached_rows
+from tests.crash.harness import Forked, dies_at, fresh_draws, killed, killed_together
+from unseen.data.row_cache import BLOCK, cached_rows
 
 SHAPE = (40 * BLOCK + 7, 50)
 ROWS = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)

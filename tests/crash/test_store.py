@@ -5,8 +5,8 @@ import sqlite3
 import threading
 
 import pytest
-from harness import dies_at, fresh_draws, killed_together
 
+from tests.crash.harness import dies_at, fresh_draws, killed_together
 from unseen.core.config import hash_of
 from unseen.core.errors import StoreError
 from unseen.core.processes import identity

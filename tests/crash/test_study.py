@@ -8,9 +8,9 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
-from crash_cells import short_cell
-from harness import Forked, dies_at, fresh_draws
 
+from tests.crash.crash_cells import short_cell
+from tests.crash.harness import Forked, dies_at, fresh_draws
 from unseen.core.config import hash_of
 from unseen.core.errors import StoreError
 from unseen.studies.plan import Cell

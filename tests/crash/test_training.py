@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from harness import dies_at, fresh_draws, killed
-from small_runs import image_settings, settings_for, without_times, write_features, write_images
 
-from unseen.studies import run
+from tests.crash.harness import dies_at, fresh_draws, killed
+from tests.helpers.small_runs import image_settings, settings_for, without_times, write_features, write_images
+from unseen.runs import run
 
 KILLS = 10
 RECIPES = {
@@ -67,7 +67,11 @@ def test_ten_kills_at_random_moments_change_no_bit(tmp_path, recipe):
 
             def child(acknowledge, folder=folder):
                 run(
-                    settings, folder, workers=workers, save_seconds=0, tell=lambda done, total, words: acknowledge(done)
+                    settings,
+                    folder,
+                    workers=workers,
+                    save_seconds=0,
+                    progress=lambda done, total, words: acknowledge(done),
                 )
                 acknowledge("finished")
 

@@ -1,4 +1,4 @@
-"""Batches: what tickets become, the same for any number of workers, and errors that arrive as they were raised."""
+"""Batches: what item_keys become, the same for any number of workers, and errors that arrive as they were raised."""
 
 import hashlib
 import os
@@ -10,10 +10,10 @@ from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
-from unseen.data.batches import Batch, CatalogueItems, Ticket, in_order, loader
+from unseen.data.batches import Batch, CatalogueItems, ItemKey, in_order, loader
 from unseen.data.catalogue import Catalogue
-from unseen.data.folder import folder
-from unseen.data.sources import FeatureArray, ImagesInMemory
+from unseen.data.item_sources import FeatureArray, ImagesInMemory
+from unseen.data.sources.folder import folder
 from unseen.data.transforms import Crop, Plain
 
 # torch warns of more workers than cores; the promise holds for them too.
@@ -48,8 +48,8 @@ class _SharedInWorker:
     def __init__(self, items):
         self.items = items
 
-    def __getitems__(self, tickets):
-        batch = self.items.__getitems__(tickets)
+    def __getitems__(self, item_keys):
+        batch = self.items.__getitems__(item_keys)
         return batch._replace(indices=torch.tensor([int(batch.inputs.is_shared())]))
 
 
@@ -57,7 +57,7 @@ def epoch_of_tickets(epoch, batches=6, size=4):
     order = np.random.default_rng(epoch).permutation(20)
     return [
         [
-            Ticket(int(order[(batch * size + place) % 20]), derive(0, "augment", epoch, batch * size + place))
+            ItemKey(int(order[(batch * size + place) % 20]), derive(0, "augment", epoch, batch * size + place))
             for place in range(size)
         ]
         for batch in range(batches)
@@ -73,7 +73,7 @@ def sums(batches):
 def test_features_come_as_float32_with_labels_and_indices():
     rows = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float16)
     items = CatalogueItems(held(FeatureArray(rows), [0, 0, 1, 1, 2, 2]))
-    batch = items.__getitems__([Ticket(5, 1), Ticket(0, 2), Ticket(5, 3)])
+    batch = items.__getitems__([ItemKey(5, 1), ItemKey(0, 2), ItemKey(5, 3)])
     assert isinstance(batch, Batch)
     assert batch.inputs.dtype == torch.float32
     assert np.array_equal(batch.inputs.numpy(), rows[[5, 0, 5]].astype(np.float32))
@@ -87,7 +87,7 @@ def test_features_come_as_float32_with_labels_and_indices():
 def test_features_of_every_type_come_as_float32(kind):
     rows = np.arange(8).reshape(4, 2).astype(kind)
     items = CatalogueItems(held(FeatureArray(rows), [0, 0, 1, 1]))
-    inputs = items.__getitems__([Ticket(3, None), Ticket(1, None)]).inputs
+    inputs = items.__getitems__([ItemKey(3, None), ItemKey(1, None)]).inputs
     assert inputs.dtype == torch.float32
     assert inputs.tolist() == [[6, 7], [2, 3]]
 
@@ -95,7 +95,7 @@ def test_features_of_every_type_come_as_float32(kind):
 def test_a_batch_is_a_copy_that_can_be_written_to():
     rows = np.zeros((4, 2), np.float32)
     items = CatalogueItems(held(FeatureArray(rows), [0, 0, 1, 1]))
-    items.__getitems__([Ticket(0, None)]).inputs.add_(1)
+    items.__getitems__([ItemKey(0, None)]).inputs.add_(1)
     assert rows.max() == 0
 
 
@@ -105,7 +105,7 @@ def test_pixels_in_memory_are_scaled_to_minus_one_to_one():
     assert batch.inputs.shape == (3, 1, 3, 5)
     assert torch.allclose(batch.inputs[:, 0, 0, 0], torch.tensor([-1.0, -0.6, 1.0]))
     colour = np.random.default_rng(0).integers(0, 256, (4, 3, 5, 3), np.uint8)
-    batch = CatalogueItems(held(ImagesInMemory(colour), [0, 0, 1, 1])).__getitems__([Ticket(2, None)])
+    batch = CatalogueItems(held(ImagesInMemory(colour), [0, 0, 1, 1])).__getitems__([ItemKey(2, None)])
     assert batch.inputs.shape == (1, 3, 3, 5)
     assert batch.inputs.is_contiguous()
     assert torch.allclose(batch.inputs[0], torch.from_numpy(colour[2]).permute(2, 0, 1) / 127.5 - 1)
@@ -114,15 +114,15 @@ def test_pixels_in_memory_are_scaled_to_minus_one_to_one():
 def test_pixels_in_memory_with_a_transform_are_rgb():
     grey = np.random.default_rng(0).integers(0, 256, (4, 8, 8), np.uint8)
     catalogue = held(ImagesInMemory(grey), [0, 0, 1, 1])
-    batch = CatalogueItems(catalogue, Plain()).__getitems__([Ticket(1, None)])
+    batch = CatalogueItems(catalogue, Plain()).__getitems__([ItemKey(1, None)])
     assert batch.inputs.shape == (1, 3, 8, 8)
-    plain = CatalogueItems(catalogue).__getitems__([Ticket(1, None)]).inputs
+    plain = CatalogueItems(catalogue).__getitems__([ItemKey(1, None)]).inputs
     assert torch.allclose(batch.inputs, plain.expand(-1, 3, -1, -1), atol=1e-6)  # float32 rounding
 
 
 def test_files_go_through_the_transform_with_their_own_key(images):
     crop = Crop(size=16)
-    batch = CatalogueItems(images, crop).__getitems__([Ticket(3, 7), Ticket(3, 8), Ticket(11, None)])
+    batch = CatalogueItems(images, crop).__getitems__([ItemKey(3, 7), ItemKey(3, 8), ItemKey(11, None)])
     for row, (index, key) in enumerate(((3, 7), (3, 8), (11, None))):
         assert torch.equal(batch.inputs[row], crop(images.source.image(index), key))
     assert batch.labels.tolist() == [0, 0, 2]
@@ -137,7 +137,7 @@ def test_files_need_a_transform_and_features_take_none(images):
 
 def test_images_of_different_sizes_need_a_size(images):
     with pytest.raises(DataError, match=r"images of a batch differ in size.*plain:size="):
-        CatalogueItems(images, Plain()).__getitems__([Ticket(0, None), Ticket(1, None)])
+        CatalogueItems(images, Plain()).__getitems__([ItemKey(0, None), ItemKey(1, None)])
 
 
 @pytest.mark.parametrize("workers", [1, 2, pytest.param(3, marks=more_workers), pytest.param(4, marks=more_workers)])

@@ -5,7 +5,7 @@ import pytest
 
 from unseen.core.errors import DataError
 from unseen.data.catalogue import Catalogue, groups_of_classes, in_class_order, positions_to_keep
-from unseen.data.sources import FeatureArray
+from unseen.data.item_sources import FeatureArray
 
 
 def catalogue(**changes):

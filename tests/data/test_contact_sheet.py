@@ -6,8 +6,8 @@ from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.data.contact_sheet import contact_sheet, spread
-from unseen.data.features import features
-from unseen.data.folder import folder
+from unseen.data.sources.features import features
+from unseen.data.sources.folder import folder
 
 COLOURS = {"a": (255, 0, 0), "b": (0, 128, 0), "c": (0, 0, 255)}
 

@@ -7,8 +7,8 @@ from unseen.core import registry
 from unseen.core.config import build, record_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.data.catalogue import Catalogue
-from unseen.data.loading import split_catalogue
-from unseen.data.sources import FeatureArray
+from unseen.data.factory import split_catalogue
+from unseen.data.item_sources import FeatureArray
 from unseen.data.splits import ByClasses, ByFraction, ByGroups, First, Given
 
 

@@ -4,9 +4,9 @@ import numpy as np
 from PIL import Image
 
 from unseen.data.catalogue import Catalogue
-from unseen.data.folder import folder
-from unseen.data.loading import split_catalogue
-from unseen.data.sources import ImagesInMemory
+from unseen.data.factory import split_catalogue
+from unseen.data.item_sources import ImagesInMemory
+from unseen.data.sources.folder import folder
 from unseen.data.summary import Part, image_sizes, parts_of
 
 

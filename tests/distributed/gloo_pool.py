@@ -9,8 +9,7 @@ import torch
 from torch import distributed, multiprocessing
 
 sys.path.append(str(Path(__file__).parent.parent / "contracts"))
-from loss_cases import CASES
-
+from tests.contracts.loss_cases import CASES
 from unseen.core.distributed import average_gradients, gather_with_gradient
 from unseen.core.randomness import torch_generator
 

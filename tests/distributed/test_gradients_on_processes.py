@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from gloo_pool import CASES, gradients_and_weights, joined_batch, run, steps_of
-from loss_cases import SILENT
 
+from tests.contracts.loss_cases import SILENT
+from tests.distributed.gloo_pool import CASES, gradients_and_weights, joined_batch, run, steps_of
 from unseen.core.distributed import average_gradients, gather_with_gradient, rank, world_size
 
 SPLITS = {2: [(9, 4), (13, 0)], 3: [(7, 0, 6), (3, 4, 6)]}

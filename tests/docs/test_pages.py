@@ -12,7 +12,7 @@ from latex import problems
 from pages import FOLDERS, Page, all_pages, bounds_last
 
 from unseen.core.registry import REGISTRIES, Registry
-from unseen.studies import prepare
+from unseen.runs import prepare
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMPONENTS = [(kind, name) for kind in FOLDERS for name in REGISTRIES[kind].names()]

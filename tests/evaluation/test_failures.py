@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from unseen.core.errors import BatchError, ConfigError
-from unseen.evaluation import crossings
-from unseen.evaluation.content import order_of, row_keys
+from unseen.evaluation.exact import nearest_other_class as crossings
+from unseen.evaluation.exact.inputs import read_table
+from unseen.evaluation.exact.ranks import Ranks
+from unseen.evaluation.exact.row_hashes import order_of, row_keys
 from unseen.evaluation.failures import expected_first_rank, failures
-from unseen.evaluation.inputs import read_table
-from unseen.evaluation.ranks import Ranks
 
 
 def tied_table(seed, count=40, classes=6):

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from loops import as_indices, at_angles, cosine, negatives, small_batch
-from test_n_pair import drawn_positives
-from test_n_pair import in_loops as n_pair_in_loops
 
+from tests.losses.loops import as_indices, at_angles, cosine, negatives, small_batch
+from tests.losses.test_n_pair import drawn_positives
+from tests.losses.test_n_pair import in_loops as n_pair_in_loops
 from unseen.core.errors import ConfigError
 from unseen.losses import Angular, NPair
 

@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 import torch
-from loops import as_indices, at_angles, cosine, negatives, positives, small_batch
 
+from tests.losses.loops import as_indices, at_angles, cosine, negatives, positives, small_batch
 from unseen.losses import Circle
 from unseen.miners import MultiSimilarity
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from loops import all_triplets, as_indices, at_angles, distance, hinge, negatives, positives, small_batch
 
+from tests.losses.loops import all_triplets, as_indices, at_angles, distance, hinge, negatives, positives, small_batch
 from unseen.losses import Contrastive
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from loops import at_angles, distance, hinge, small_batch
 
+from tests.losses.loops import at_angles, distance, hinge, small_batch
 from unseen.losses import Contrastive, ContrastivePair, Pairs
 
 

@@ -3,11 +3,11 @@ from collections import deque
 
 import pytest
 import torch
-from loops import distance, hinge, small_batch
 from safetensors.torch import load_file
-from small_runs import Stop, settings_for, stop_at, write_features
 from torch import nn
 
+from tests.helpers.small_runs import Stop, settings_for, stop_at, write_features
+from tests.losses.loops import distance, hinge, small_batch
 from unseen.core import registry
 from unseen.core.config import build, record_of
 from unseen.core.errors import BatchError, ConfigError
@@ -25,7 +25,7 @@ from unseen.losses import (
 )
 from unseen.miners import DistanceWeighted, Hard
 from unseen.robust import KL, Robust
-from unseen.studies import run
+from unseen.runs import run
 
 WIDTH = 5
 INNER = [
@@ -247,7 +247,7 @@ def test_a_run_that_was_stopped_has_the_weights_and_the_queue_of_one_that_was_no
     for folder, steps in (("whole", [11]), ("parts", [4, 5, 11])):
         for step in steps:
             with pytest.raises(Stop):
-                run(settings, tmp_path / folder, save_seconds=0, tell=stop_at(step))
+                run(settings, tmp_path / folder, save_seconds=0, progress=stop_at(step))
     whole, parts = (
         load_file(tmp_path / folder / "checkpoints" / "checkpoint-11" / "tensors.safetensors")
         for folder in ("whole", "parts")

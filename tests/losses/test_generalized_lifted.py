@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from loops import all_triplets, as_indices, hinge, negatives, positives, small_batch
 
+from tests.losses.loops import all_triplets, as_indices, hinge, negatives, positives, small_batch
 from unseen.losses import GeneralizedLifted
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from loops import at_angles, cosine, small_batch
 
+from tests.losses.loops import at_angles, cosine, small_batch
 from unseen.losses import Histogram
 from unseen.losses.histogram import soft_histogram
 from unseen.miners import MultiSimilarity

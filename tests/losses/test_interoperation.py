@@ -8,15 +8,15 @@ import warnings
 
 import pytest
 import torch
-from loops import small_batch
-from small_runs import Stop, settings_for, stop_at, without_times, write_features
 
 import unseen
+from tests.helpers.small_runs import Stop, settings_for, stop_at, without_times, write_features
+from tests.losses.loops import small_batch
 from unseen.core import registry
 from unseen.core.config import build, read_yaml
 from unseen.core.errors import BatchError
 from unseen.core.randomness import seeded
-from unseen.studies import run
+from unseen.runs import run
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -245,7 +245,7 @@ def test_a_run_with_theirs_learns_follows_its_seed_and_resumes_to_the_bit(tmp_pa
     settings |= {"head": "random", "choose_by": "last"}
     whole = run(settings, tmp_path / "whole")
     with pytest.raises(Stop):
-        run(settings, tmp_path / "parts", save_seconds=0, tell=stop_at(7))
+        run(settings, tmp_path / "parts", save_seconds=0, progress=stop_at(7))
     with torch.random.fork_rng():
         torch.manual_seed(9)
         parts = run(settings, tmp_path / "parts")

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from loops import all_triplets, as_indices, at_angles, cosine, hinge, negatives, positives, small_batch
 
+from tests.losses.loops import all_triplets, as_indices, at_angles, cosine, hinge, negatives, positives, small_batch
 from unseen.losses import LiftedStructure
 
 

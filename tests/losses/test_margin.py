@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from loops import all_triplets, as_indices, at_angles, distance, hinge, small_batch
 
+from tests.losses.loops import all_triplets, as_indices, at_angles, distance, hinge, small_batch
 from unseen.core.config import build
 from unseen.core.errors import BatchError, ConfigError
 from unseen.core.registry import loss as losses

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from loops import as_indices, at_angles, cosine, hinge, small_batch
 
+from tests.losses.loops import as_indices, at_angles, cosine, hinge, small_batch
 from unseen.losses import MarginPair, Pairs
 
 

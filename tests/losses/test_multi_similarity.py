@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from loops import at_angles, cosine, hinge, negatives, positives, small_batch
 
+from tests.losses.loops import at_angles, cosine, hinge, negatives, positives, small_batch
 from unseen.losses import MultiSimilarity
 from unseen.miners import MultiSimilarity as MultiSimilarityMiner
 

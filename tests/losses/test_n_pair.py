@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from loops import as_indices, negatives, small_batch
 
+from tests.losses.loops import as_indices, negatives, small_batch
 from unseen.losses import NPair, PairMasks, Pairs
-from unseen.losses.drawn import with_one_positive
 from unseen.losses.n_pair import n_pair
+from unseen.pairs.positive_sampling import with_one_positive
 
 
 def dot(first, second):

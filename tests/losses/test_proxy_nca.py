@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from loops import at_angles, small_batch, squared_distance, unit
 
+from tests.losses.loops import at_angles, small_batch, squared_distance, unit
 from unseen.losses import ProxyNCA
 
 

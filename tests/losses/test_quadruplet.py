@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from loops import all_triplets, as_indices, at_angles, distance, hinge, small_batch
 
+from tests.losses.loops import all_triplets, as_indices, at_angles, distance, hinge, small_batch
 from unseen.losses import Quadruplet, Triplet, Triplets
-from unseen.losses.pairs import Pairs
 from unseen.losses.quadruplet import fourth_samples, quadruplet
-from unseen.losses.tuples import PairMasks
 from unseen.miners import MultiSimilarity, Random
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import PairMasks
 
 
 def mean(values):

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from loops import at_angles, cosine, negatives, positives, small_batch
 
+from tests.losses.loops import at_angles, cosine, negatives, positives, small_batch
 from unseen.core.randomness import torch_generator
 from unseen.losses import Pairs, SmoothAP
 from unseen.miners import MultiSimilarity

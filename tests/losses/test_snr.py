@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from loops import all_triplets, as_indices, hinge, small_batch, unit
 
+from tests.losses.loops import all_triplets, as_indices, hinge, small_batch, unit
 from unseen.losses import SNR, Pairs
-from unseen.losses.pieces import inner_products, unit_vectors
 from unseen.losses.snr import noise_to_signal, signals_of
 from unseen.miners import Random
+from unseen.pairs.functional import inner_products, unit_vectors
 
 
 def variance(vector):

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from loops import as_indices, at_angles, cosine, hinge, small_batch
 
+from tests.losses.loops import as_indices, at_angles, cosine, hinge, small_batch
 from unseen.core.randomness import derive, torch_generator
 from unseen.losses import TopKPrecision
 from unseen.losses.top_k_precision import top_k_terms

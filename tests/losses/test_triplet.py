@@ -2,8 +2,17 @@
 
 import pytest
 import torch
-from loops import all_triplets, as_indices, at_angles, cosine, distance, hinge, small_batch, squared_distance
 
+from tests.losses.loops import (
+    all_triplets,
+    as_indices,
+    at_angles,
+    cosine,
+    distance,
+    hinge,
+    small_batch,
+    squared_distance,
+)
 from unseen.losses import Triplet
 from unseen.miners import MultiSimilarity, Random
 

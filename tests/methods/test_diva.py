@@ -1,8 +1,8 @@
 import pytest
 import torch
-from objectives import EMBEDDING, batch, objective_of, optimizer_over, train_steps, value_of
 from torch import nn
 
+from tests.helpers.objectives import EMBEDDING, batch, objective_of, optimizer_over, train_steps, value_of
 from unseen.core.errors import ConfigError
 from unseen.methods import DiVA
 from unseen.methods.diva import HEADS, correlation, reverse_gradient

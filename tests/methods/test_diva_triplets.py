@@ -1,7 +1,7 @@
 import pytest
 import torch
-from objectives import batch
 
+from tests.helpers.objectives import batch
 from unseen.methods.diva_triplets import intra_triplets, shared_triplets
 from unseen.miners import DistanceWeighted
 

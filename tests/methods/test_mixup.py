@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from objectives import batch, objective_of, value_of
 from torch import nn
 
+from tests.helpers.objectives import batch, objective_of, value_of
 from unseen.core.errors import ConfigError
 from unseen.losses import Triplets
 from unseen.methods import ManifoldMixup

@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from objectives import batch, objective_of, optimizer_over, train_steps, value_of
 from torch.autograd import gradcheck
 
+from tests.helpers.objectives import batch, objective_of, optimizer_over, train_steps, value_of
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, torch_generator
 from unseen.methods import S2SD

@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from objectives import batch, objective_of, optimizer_over, train_steps, value_of
 from torch import nn
 
+from tests.helpers.objectives import batch, objective_of, optimizer_over, train_steps, value_of
 from unseen.core.errors import ConfigError
 from unseen.methods import UniformPrior
 from unseen.methods.uniform_prior import chunks_of, is_called_real, is_told_apart

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from frequencies import DRAWS, assert_frequencies, batch, drawn
 
+from tests.miners.frequencies import DRAWS, assert_frequencies, batch, drawn
 from unseen.core.errors import ConfigError
 from unseen.losses import Pairs
 from unseen.miners import DistanceWeighted

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from frequencies import assert_frequencies, batch
 
+from tests.miners.frequencies import assert_frequencies, batch
 from unseen.losses import Contrastive, Pairs
 from unseen.miners import DistancePairs, DistanceWeighted
-from unseen.miners.draws import draw_distinct, gumbel_numbers
+from unseen.pairs.random_choice import draw_distinct, gumbel_numbers
 
 
 def counts_of(found, size):

@@ -1,8 +1,8 @@
 """Hard mining: the extremes by loops, ties, and no part for the key."""
 
 import torch
-from frequencies import batch
 
+from tests.miners.frequencies import batch
 from unseen.losses import Pairs, Triplet
 from unseen.miners import Hard
 

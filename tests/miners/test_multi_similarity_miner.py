@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 import torch
-from frequencies import batch
 
+from tests.miners.frequencies import batch
 from unseen.losses import Pairs
 from unseen.miners import MultiSimilarity
 

@@ -1,8 +1,8 @@
 """Random mining: uniform over positives and over negatives, independently."""
 
 import torch
-from frequencies import DRAWS, assert_frequencies, batch, drawn
 
+from tests.miners.frequencies import DRAWS, assert_frequencies, batch, drawn
 from unseen.miners import Random
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from frequencies import DRAWS, LIKELIHOOD, assert_frequencies, batch
 from scipy.stats import binom
 
+from tests.miners.frequencies import DRAWS, LIKELIHOOD, assert_frequencies, batch
 from unseen.losses import Contrastive, Margin, Pairs, Triplet
 from unseen.miners import DistanceWeighted, RhoDistance
 from unseen.miners.rho_distance import push_triplets

@@ -1,8 +1,8 @@
 """Semi-hard mining: the constraint, its fallback, and uniform choice inside it."""
 
 import torch
-from frequencies import assert_frequencies, batch
 
+from tests.miners.frequencies import assert_frequencies, batch
 from unseen.losses import Pairs
 from unseen.miners import SemiHard
 

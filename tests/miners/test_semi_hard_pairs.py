@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from frequencies import assert_frequencies, batch
 
+from tests.miners.frequencies import assert_frequencies, batch
 from unseen.core.errors import ConfigError
 from unseen.losses import Pairs
 from unseen.miners import SemiHardPairs

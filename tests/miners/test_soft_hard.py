@@ -1,8 +1,8 @@
 """Soft-hard mining: both constraints, both fallbacks, and independent uniform choice inside them."""
 
 import torch
-from frequencies import DRAWS, assert_frequencies, batch, drawn
 
+from tests.miners.frequencies import DRAWS, assert_frequencies, batch, drawn
 from unseen.losses import Pairs
 from unseen.miners import Hard, SoftHard
 

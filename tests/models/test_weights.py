@@ -109,9 +109,9 @@ def test_a_fetched_file_is_kept_and_one_with_another_sum_is_refused(tmp_path, mo
     (tmp_path / "weights.bin").write_bytes(b"seven")
     address = (tmp_path / "weights.bin").as_uri()
     with pytest.raises(ConfigError, match="could not be downloaded: invalid hash value.*use another file"):
-        fetched(address, "0" * 64, use="another file")
+        fetched(address, "0" * 64, hint="another file")
     assert not (tmp_path / "hub" / "checkpoints" / "weights.bin").exists()
     right = hashlib.sha256(b"seven").hexdigest()
-    assert fetched(address, right, use="").read_bytes() == b"seven"
+    assert fetched(address, right, hint="").read_bytes() == b"seven"
     (tmp_path / "weights.bin").unlink()
-    assert fetched(address, right, use="").read_bytes() == b"seven"
+    assert fetched(address, right, hint="").read_bytes() == b"seven"

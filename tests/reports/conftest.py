@@ -1,8 +1,8 @@
 """Content that several report tests look at; built once, as it is only read."""
 
 import pytest
-from synthetic_content import make_content
 
+from tests.helpers.synthetic_content import make_content
 from unseen.reports import build_report
 
 

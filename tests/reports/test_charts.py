@@ -5,12 +5,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from synthetic_content import make_row
 
+from tests.helpers.synthetic_content import make_row
+from unseen.figures.drawing import line, mark, series, short, spread, ticks
 from unseen.reports import Content
 from unseen.reports.charts import Scale, curve, curve_chart, mean_curve, score_chart, strip
-from unseen.reports.drawing import line, mark, series, short, spread, ticks
-from unseen.reports.ranking import rankings
+from unseen.studies.results.ranking import rankings
 
 
 def test_a_scale_maps_its_ends_to_its_ends():

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from synthetic_content import make_row, make_shown
-from synthetic_failures import make_failures
 
+from tests.helpers.synthetic_content import make_row, make_shown
+from tests.helpers.synthetic_failures import make_failures
 from unseen.reports import Content, build_report
 from unseen.reports.failure_gallery import MOST_COUPLES, MOST_NEAREST, MOST_WORST, failure_gallery
 

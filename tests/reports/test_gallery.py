@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from synthetic_content import make_shown
 
+from tests.helpers.synthetic_content import make_shown
 from unseen.reports.gallery import MOST_NEIGHBOURS, MOST_QUERIES, gallery
 
 

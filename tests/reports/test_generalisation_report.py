@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 
 import pytest
-from laddered_content import DISTANCES, METHODS, is_missing, ladder_content, rung_row, slow_area, without
 from rich.console import Console
-from synthetic_content import make_content
 
+from tests.helpers.laddered_content import DISTANCES, METHODS, is_missing, ladder_content, rung_row, slow_area, without
+from tests.helpers.synthetic_content import make_content
+from unseen.analyses.capacity import capacity
+from unseen.analyses.generalisation import climbs
 from unseen.reports import Content, build_report, terminal_table, write_tables
-from unseen.reports.capacity import capacity
-from unseen.reports.generalisation import climbs
-from unseen.reports.ranking import rankings
+from unseen.studies.results.ranking import rankings
 
 UNTRAINED = "un-trained features"
 

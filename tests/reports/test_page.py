@@ -5,11 +5,11 @@ import math
 from dataclasses import replace
 
 import pytest
-from synthetic_content import METHODS, change_rows, make_content, make_row
 
+from tests.helpers.synthetic_content import METHODS, change_rows, make_content, make_row
 from unseen.reports import Content, Failed, build_report, write_report
 from unseen.reports.page import columns, hardest
-from unseen.reports.ranking import rankings
+from unseen.studies.results.ranking import rankings
 
 SECTIONS = ("ranking", "splits", "curves", "maps", "neighbours", "failed", "protocol")
 

@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hostile_strings import HOSTILE
-from synthetic_content import make_row, make_shown
-from synthetic_failures import make_failures
 
+from tests.helpers.synthetic_content import make_row, make_shown
+from tests.helpers.synthetic_failures import make_failures
+from tests.reports.hostile_strings import HOSTILE
+from unseen.core.text import clean
 from unseen.reports import Content, Failed, build_report
-from unseen.reports.text import clean
 
 ELEMENTS = """
     html head meta title link style body nav div ol ul li a main header h1 h2 h3 h4 p strong b small span bdi section

@@ -8,9 +8,9 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from hostile_strings import CANARY, HOSTILE
-from test_page_escaping import content_of
 
+from tests.reports.hostile_strings import CANARY, HOSTILE
+from tests.reports.test_page_escaping import content_of
 from unseen.reports import build_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

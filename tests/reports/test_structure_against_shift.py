@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from laddered_content import METHODS, ladder_content, rung_row
 
+from tests.helpers.laddered_content import METHODS, ladder_content, rung_row
+from unseen.analyses.base import write_analysis
+from unseen.analyses.generalisation import climbs
+from unseen.analyses.shift_figures import generalisation, structure_against_shift
+from unseen.analyses.structure import Point, relation, relation_row, relations, trend
 from unseen.core.errors import ConfigError, DataError
 from unseen.reports import build_report
-from unseen.reports.analysis import write_analysis
-from unseen.reports.generalisation import climbs
-from unseen.reports.shift_figures import generalisation, structure_against_shift
-from unseen.reports.structure import Point, relation, relation_row, relations, trend
 
 
 def points(pairs):

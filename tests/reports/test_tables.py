@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from hostile_strings import HOSTILE
-from synthetic_content import make_row
 
+from tests.helpers.synthetic_content import make_row
+from tests.reports.hostile_strings import HOSTILE
 from unseen.reports import Content, write_tables
-from unseen.reports.ranking import rankings
 from unseen.reports.tables import csv_text, latex_text, markdown_text, to_csv, to_latex, to_markdown
+from unseen.studies.results.ranking import rankings
 
 
 def named(text):

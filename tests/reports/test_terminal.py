@@ -4,12 +4,12 @@ import io
 from dataclasses import replace
 
 import pytest
-from hostile_strings import HOSTILE
 from rich.console import Console
-from synthetic_content import make_row
 
+from tests.helpers.synthetic_content import make_row
+from tests.reports.hostile_strings import HOSTILE
+from unseen.core.text import cut, plain
 from unseen.reports import Content, Failed, terminal_table
-from unseen.reports.text import cut, plain
 
 
 def printed(content, width=140):

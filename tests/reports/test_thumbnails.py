@@ -6,8 +6,8 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
-from synthetic_content import make_shown
 
+from tests.helpers.synthetic_content import make_shown
 from unseen.core.randomness import derive, numpy_generator
 from unseen.reports.thumbnails import as_grey, find_ink, photograph, tinted
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from loops import small_batch
 
+from tests.losses.loops import small_batch
 from unseen.core.errors import ConfigError
 from unseen.losses import BinomialPair, ContrastivePair, MarginPair, Pairs
 from unseen.robust import KL, GroupedKL, Robust

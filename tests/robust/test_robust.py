@@ -2,15 +2,15 @@
 
 import pytest
 import torch
-from loops import cosine, distance, hinge, negatives, positives, small_batch
 
+from tests.losses.loops import cosine, distance, hinge, negatives, positives, small_batch
 from unseen.core.config import build, record_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import loss as losses
 from unseen.core.registry import uncertainty as sets
 from unseen.losses import BinomialPair, Contrastive, ContrastivePair, MarginPair, Pairs
-from unseen.losses.tuples import PairMasks
 from unseen.miners import MultiSimilarity
+from unseen.pairs.tuples import PairMasks
 from unseen.robust import KL, ChiSquare, GroupedKL, Max, Mean, Robust, TopK, TopKBalanced
 
 

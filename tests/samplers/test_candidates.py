@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from unseen.samplers.base import Grouped
 from unseen.samplers.candidates import best_match, big_batch, candidates
-from unseen.samplers.drawing import Grouped
 
 SIZES = [
     ([7, 12, 30, 5, 9], 6, 2, 20),

@@ -3,7 +3,7 @@ import pytest
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
-from unseen.samplers import FedBatches, Place, SamplesPerClass
+from unseen.samplers import EmbeddingAwareBatches, Place, SamplesPerClass
 
 
 def labels_of(sizes):
@@ -18,8 +18,8 @@ def batches(dealt, count):
 @pytest.mark.parametrize("name", ["samples_per_class", "ddm", "frd"])
 def test_a_thousand_batches_have_the_stated_composition(name):
     labels = labels_of([7, 12, 30, 5, 9, 8, 40, 6, 11, 10])
-    dealt = REGISTRIES["sampler"][name](batch_size=12, per_class=3).over(labels, seed=1)
-    if isinstance(dealt, FedBatches):
+    dealt = REGISTRIES["sampler"][name](batch_size=12, per_class=3).batches(labels, seed=1)
+    if isinstance(dealt, EmbeddingAwareBatches):
         dealt.start(np.random.default_rng(0).normal(size=(len(labels), 4)))
     for batch in batches(dealt, 1000):
         classes, counts = np.unique(labels[batch], return_counts=True)
@@ -31,7 +31,7 @@ def test_a_thousand_batches_have_the_stated_composition(name):
 def test_every_class_is_reached_in_a_round_and_every_image_in_its_rounds():
     sizes = [7, 12, 30, 5, 9]
     labels = labels_of(sizes)
-    dealt = SamplesPerClass(batch_size=6, per_class=3).over(labels, seed=4)
+    dealt = SamplesPerClass(batch_size=6, per_class=3).batches(labels, seed=4)
     assert dealt.batches_per_round == 3
     for start in range(0, 30, 3):
         seen = np.concatenate([dealt.batch(Place(0, number)) for number in range(start, start + 3)])
@@ -44,7 +44,7 @@ def test_every_class_is_reached_in_a_round_and_every_image_in_its_rounds():
 @pytest.mark.parametrize("sizes", [[1, 1, 1], [1], [2], [1, 100], [50, 50], [3, 3, 3, 3, 3]])
 def test_tiny_and_few_classes_still_fill_the_batch(sizes):
     labels = labels_of(sizes)
-    dealt = SamplesPerClass(batch_size=8, per_class=2).over(labels, seed=0)
+    dealt = SamplesPerClass(batch_size=8, per_class=2).batches(labels, seed=0)
     for batch in batches(dealt, 50):
         counts = np.bincount(labels[batch], minlength=len(sizes))
         assert len(batch) == 8
@@ -56,24 +56,24 @@ def test_tiny_and_few_classes_still_fill_the_batch(sizes):
 
 def test_a_batch_is_a_function_of_its_place_alone():
     labels = labels_of([7, 12, 30, 5, 9, 20, 33])
-    forward = batches(SamplesPerClass(batch_size=6, per_class=2).over(labels, seed=2), 60)
-    dealt = SamplesPerClass(batch_size=6, per_class=2).over(labels, seed=2)
+    forward = batches(SamplesPerClass(batch_size=6, per_class=2).batches(labels, seed=2), 60)
+    dealt = SamplesPerClass(batch_size=6, per_class=2).batches(labels, seed=2)
     for number in (59, 3, 30, 3, 0, 58):
         assert np.array_equal(batches(dealt, 0) or dealt.batch(Place(0, number)), forward[number])
-    other = batches(SamplesPerClass(batch_size=6, per_class=2).over(labels, seed=3), 60)
+    other = batches(SamplesPerClass(batch_size=6, per_class=2).batches(labels, seed=3), 60)
     assert not all(np.array_equal(one, two) for one, two in zip(forward, other, strict=True))
 
 
 def test_epochs_continue_the_rounds():
     labels = labels_of([10] * 6)
-    dealt = SamplesPerClass(batch_size=12, per_class=2).over(labels, seed=0)
+    dealt = SamplesPerClass(batch_size=12, per_class=2).batches(labels, seed=0)
     assert dealt.batches_per_epoch == 5
     assert np.array_equal(dealt.batch(Place(1, 2)), dealt.batch(Place(0, 7)))
 
 
 def test_classes_are_drawn_evenly():
     labels = labels_of([20] * 7)
-    dealt = SamplesPerClass(batch_size=8, per_class=2).over(labels, seed=0)
+    dealt = SamplesPerClass(batch_size=8, per_class=2).batches(labels, seed=0)
     counts = np.bincount(labels[np.concatenate(batches(dealt, 700))], minlength=7)
     # Two batches a round: seven classes once, one drawn at random fills the last place; 100 +- 4 deviations of it.
     assert abs(counts / 2 - 400).max() < 4 * np.sqrt(350 * (1 / 7) * (6 / 7))
@@ -85,4 +85,4 @@ def test_bad_settings_are_refused():
     with pytest.raises(ConfigError, match="per_class must be a whole number >= 1; got 0"):
         SamplesPerClass(per_class=0)
     with pytest.raises(DataError, match="no image"):
-        SamplesPerClass().over(np.array([], dtype=np.int64), seed=0)
+        SamplesPerClass().batches(np.array([], dtype=np.int64), seed=0)

@@ -7,7 +7,7 @@ from unseen.samplers import Place, SamplesPerClassRandom
 
 def drawn(sizes, batch_size, count, seed=0):
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    batches = SamplesPerClassRandom(batch_size=batch_size).over(labels, seed)
+    batches = SamplesPerClassRandom(batch_size=batch_size).batches(labels, seed)
     return labels, [batches.batch(Place(number, 0)) for number in range(count)]
 
 
@@ -61,4 +61,4 @@ def test_a_batch_of_one_and_no_data_are_refused():
     with pytest.raises(ConfigError, match="batch_size must be a whole number >= 2; got 1"):
         SamplesPerClassRandom(batch_size=1)
     with pytest.raises(DataError, match="no image"):
-        SamplesPerClassRandom().over(np.array([], dtype=np.int64), 0)
+        SamplesPerClassRandom().batches(np.array([], dtype=np.int64), 0)

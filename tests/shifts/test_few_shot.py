@@ -8,8 +8,8 @@ import torch
 from scipy import stats
 from torch import nn
 from torch.nn.functional import normalize
-from two_groups import gaussian_catalogue, start_of
 
+from tests.helpers.two_groups import gaussian_catalogue, start_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
 from unseen.data import CatalogueItems

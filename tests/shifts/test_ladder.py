@@ -4,8 +4,8 @@ import hashlib
 import json
 
 import pytest
-from two_groups import gaussian_catalogue, start_of
 
+from tests.helpers.two_groups import gaussian_catalogue, start_of
 from unseen.core.config import canonical_json
 from unseen.core.errors import DataError
 from unseen.shifts import Walk, build_ladder, read_ladder, write_ladder

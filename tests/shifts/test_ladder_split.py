@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from small_runs import settings_for
-from two_groups import gaussian_catalogue, start_of
 
+from tests.helpers.small_runs import settings_for
+from tests.helpers.two_groups import gaussian_catalogue, start_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import load_catalogue, split_catalogue
+from unseen.runs import prepare, run
 from unseen.shifts import Walk, build_ladder, read_ladder, write_ladder
-from unseen.studies import Plan, plan_cells, prepare, run
+from unseen.studies import Plan, plan_cells
 
 WALK = Walk(swaps=2, easier=0, harder=3, removals=2)
 

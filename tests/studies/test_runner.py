@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-import toy_cells
 
+from tests.studies import toy_cells
 from unseen.core.config import hash_of
 from unseen.core.errors import ConfigError, UnseenError
 from unseen.studies.plan import Cell
@@ -56,7 +56,7 @@ def test_every_cell_ends_in_its_own_way_and_the_others_still_run(tmp_path):
 
 def test_a_study_that_is_done_starts_no_process(tmp_path, monkeypatch):
     run(make_cells("well"), tmp_path)
-    monkeypatch.setattr("unseen.studies.crew.subprocess.Popen", None)
+    monkeypatch.setattr("unseen.studies.worker_process.subprocess.Popen", None)
     assert run(make_cells("well"), tmp_path).done == 1
 
 
@@ -81,7 +81,7 @@ def test_skipped_cells_do_not_run(tmp_path):
 
 
 def test_a_function_that_workers_cannot_import_is_refused_before_anything_starts(tmp_path):
-    def inner(config, folder, tell):
+    def inner(config, folder, progress):
         return {}
 
     for function in (inner, toy_cells.Nested.cell):

@@ -2,16 +2,17 @@
 
 import pytest
 
+from unseen.analyses.p_switch import p_switch_sweep
+from unseen.analyses.spectra import paired_spectra
+from unseen.analyses.spectral_decay import spectral_decay
+from unseen.analyses.study_methods import MIXED, REGULARISED, read_study
 from unseen.core.config import read_yaml
 from unseen.core.processes import identity
 from unseen.reports import collect
-from unseen.reports.paired import paired_differences
-from unseen.reports.paired_spectra import paired_spectra
-from unseen.reports.ranking import rankings
-from unseen.reports.spectral_decay import spectral_decay
-from unseen.reports.studied import MIXED, REGULARISED, read_study
-from unseen.reports.switching import p_switch_sweep
-from unseen.studies import Plan, plan_cells, run, shipped_plans
+from unseen.runs import run
+from unseen.studies import Plan, plan_cells, shipped_plans
+from unseen.studies.results.paired import paired_differences
+from unseen.studies.results.ranking import rankings
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store, create_store
 

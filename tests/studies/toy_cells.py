@@ -8,14 +8,14 @@ from pathlib import Path
 from unseen.core.errors import DataError
 
 
-def deadly_cell(config, folder, tell):
+def deadly_cell(config, folder, progress):
     """Kill the own process if the configuration says so; raise, or give nonsense, if it says that."""
     with open(folder / "attempts", "a") as file:
         file.write("x")
     if config["does"] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if config["does"] == "raise":
-        raise DataError("'birds' holds no image", use="a folder with one sub-folder per class")
+        raise DataError("'birds' holds no image", hint="a folder with one sub-folder per class")
     if config["does"] == "break":
         raise ZeroDivisionError(f"in {Path.home()}/secret")
     if config["does"] == "not a number":
@@ -23,8 +23,8 @@ def deadly_cell(config, folder, tell):
     if config["does"] == "break once" and (folder / "attempts").read_text() == "x":
         raise OSError("the device is busy")
     print("what a cell prints is no news")
-    tell({"done": "nonsense", "total": None})
-    tell({"done": 1, "total": 2, "words": "[red]half"})
+    progress({"done": "nonsense", "total": None})
+    progress({"done": 1, "total": 2, "words": "[red]half"})
     return {
         "does": config["does"],
         "threads": os.environ["OMP_NUM_THREADS"],
@@ -38,6 +38,6 @@ class Nested:
     """A place for a function that no worker can import by name."""
 
     @staticmethod
-    def cell(config, folder, tell):
+    def cell(config, folder, progress):
         """Never runs."""
         return {}

@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_runs import Stop, image_settings, settings_for, stop_at, without_times, write_features, write_images
 
+from tests.helpers.small_runs import (
+    Stop,
+    image_settings,
+    settings_for,
+    stop_at,
+    without_times,
+    write_features,
+    write_images,
+)
 from unseen.core.registry import REGISTRIES
+from unseen.runs import run
 from unseen.samplers import Place
-from unseen.studies import run
-from unseen.training.stream import Tickets, stream
+from unseen.training.stream import ItemKeys, stream
 
 FED = ("ddm", "frd", "gc")
 
@@ -26,7 +34,7 @@ def test_a_fed_run_that_is_stopped_anywhere_and_continued_ends_as_one_that_was_n
     # Within an epoch, at its end and at the first step of the next: an epoch has 4 steps.
     for step in (3, 8, 9, 18):
         with pytest.raises(Stop):
-            run(settings, tmp_path / "parts", save_seconds=0, tell=stop_at(step))
+            run(settings, tmp_path / "parts", save_seconds=0, progress=stop_at(step))
     parts = run(settings, tmp_path / "parts")
     assert (tmp_path / "parts" / "model.safetensors").read_bytes() == (
         tmp_path / "whole" / "model.safetensors"
@@ -39,13 +47,13 @@ def test_a_checkpoint_without_the_store_would_not_do(tmp_path, monkeypatch):
     settings = settings_for(write_features(tmp_path / "features.npz"), sampler=sampler("gc"), choose_by="last")
     run(settings, tmp_path / "whole")
     with pytest.raises(Stop):
-        run(settings, tmp_path / "parts", save_seconds=0, tell=stop_at(9))
+        run(settings, tmp_path / "parts", save_seconds=0, progress=stop_at(9))
     held = load_file(tmp_path / "parts" / "checkpoints" / "checkpoint-9" / "tensors.safetensors")
     assert {"sampler/rows", "sampler/drawn", "sampler/epoch"} < held.keys()
-    restore = type(REGISTRIES["sampler"]["gc"]().over(np.zeros(3), 0)).restore
+    restore = type(REGISTRIES["sampler"]["gc"]().batches(np.zeros(3), 0)).restore
     shuffled = {"rows": lambda rows: rows[::-1]}
     monkeypatch.setattr(
-        "unseen.samplers.stored.StoredBatches.restore",
+        "unseen.samplers.embedding_store.StoredBatches.restore",
         lambda self, state: restore(
             self, {name: shuffled.get(name, lambda x: x)(each) for name, each in state.items()}
         ),
@@ -94,7 +102,7 @@ def test_the_loop_shows_all_embeddings_first_and_then_those_of_every_step(tmp_pa
     class Recorded:
         """A sampler of recorded batches."""
 
-        def over(self, labels, seed):
+        def batches(self, labels, seed):
             made.append(Recording(labels))
             return made[0]
 
@@ -119,8 +127,8 @@ class Counting:
     def __len__(self):
         return 20
 
-    def __getitems__(self, tickets):
-        return torch.tensor([ticket.index for ticket in tickets])
+    def __getitems__(self, item_keys):
+        return torch.tensor([item_key.index for item_key in item_keys])
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -133,6 +141,6 @@ def test_no_batch_of_an_epoch_is_asked_for_before_the_one_before_is_over(workers
         recording.observe(np.arange(1), np.zeros((1, 1)))
         assert max(place.epoch for place, _ in recording.asked) == step // 3
     assert len(given) == 7
-    expected = Tickets(recording, np.arange(20), 0, 1, 8)
-    assert given == [[ticket.index for ticket in tickets] for tickets in expected]
+    expected = ItemKeys(recording, np.arange(20), 0, 1, 8)
+    assert given == [[item_key.index for item_key in item_keys] for item_keys in expected]
     assert recording.asked[0][0] == Place(0, 1)

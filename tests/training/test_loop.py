@@ -5,17 +5,25 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_runs import Stop, image_settings, settings_for, stop_at, without_times, write_features, write_images
 from torch import nn
 
+from tests.helpers.small_runs import (
+    Stop,
+    image_settings,
+    settings_for,
+    stop_at,
+    without_times,
+    write_features,
+    write_images,
+)
 from unseen.core.errors import BatchError, CheckpointError, ConfigError, NonFiniteError
 from unseen.core.registry import REGISTRIES
 from unseen.methods.plain import PlainObjective
 from unseen.models import build_embedder
-from unseen.studies import prepare, run
+from unseen.runs import prepare, run
 from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
-from unseen.training.stream import Tickets
+from unseen.training.stream import ItemKeys
 
 RECIPES = {
     "triplet with distance mining": {"loss": "triplet", "miner": "distance"},
@@ -43,7 +51,7 @@ def test_a_run_that_is_stopped_twice_and_continued_ends_as_one_that_was_not(feat
     whole = run(settings, tmp_path / "whole")
     for step in (7, 13):
         with pytest.raises(Stop):
-            run(settings, tmp_path / "parts", save_seconds=0, tell=stop_at(step))
+            run(settings, tmp_path / "parts", save_seconds=0, progress=stop_at(step))
     assert json.loads(next((tmp_path / "parts" / "checkpoints").glob("checkpoint-1*/manifest.json")).read_text())
     parts = run(settings, tmp_path / "parts")
     assert final(tmp_path / "parts") == final(tmp_path / "whole")
@@ -77,7 +85,7 @@ def test_the_weights_are_those_of_the_best_epoch_not_of_the_last(features, tmp_p
         weights.append({name: each.clone() for name, each in model.state_dict().items()})
         return {"recall@1": next(pretended)}
 
-    monkeypatch.setattr("unseen.studies.running._validator", lambda *arguments: validate)
+    monkeypatch.setattr("unseen.runs.run_recipe._validator", lambda *arguments: validate)
     result = run(settings_for(features), tmp_path / "run")
     assert result["chosen_epoch"] == 2
     chosen = load_file(tmp_path / "run" / "model.safetensors")
@@ -114,7 +122,7 @@ def test_patience_ends_a_run_that_no_longer_improves(features, tmp_path):
 
 def test_a_finished_run_is_not_run_again_and_another_one_is_refused(features, tmp_path):
     first = run(settings_for(features), tmp_path / "run")
-    assert run(settings_for(features), tmp_path / "run", tell=stop_at(0)) == first
+    assert run(settings_for(features), tmp_path / "run", progress=stop_at(0)) == first
     with pytest.raises(ConfigError, match="holds another run .it differs in seed."):
         run(settings_for(features, seed=5), tmp_path / "run")
 
@@ -193,7 +201,7 @@ def test_batches_without_pairs_stop_the_run_with_advice(features, tmp_path):
 def test_a_losses_own_parameters_are_trained_at_their_own_rate():
     model = build_embedder("identity", input_shape=(3,), embedding_size=2)
     loss = REGISTRIES["loss"]["proxy_anchor"](num_classes=4, embedding_size=2)
-    groups = Adam(lr=0.5).over(parameter_groups(PlainObjective(model, loss))).param_groups
+    groups = Adam(lr=0.5).build(parameter_groups(PlainObjective(model, loss))).param_groups
     assert [len(group["params"]) for group in groups] == [2, 1]
     assert groups[0]["lr"] == 0.5
     assert groups[1]["lr"] == loss.proxy_lr != 0.5
@@ -218,33 +226,33 @@ def test_a_loss_of_another_library_trains_in_the_same_loop(features, tmp_path, m
 def test_every_ticket_has_a_key_of_its_own(features):
     prepared = prepare(settings_for(features))
     train = prepared.split.train
-    dealt = REGISTRIES["sampler"]["samples_per_class"](batch_size=10).over(prepared.catalogue.labels[train], 0)
-    tickets = [ticket for batch in Tickets(dealt, train, 0, 0, 50) for ticket in batch]
-    assert len({ticket.key for ticket in tickets}) == len(tickets) == 500
-    later = [ticket for batch in Tickets(dealt, train, 0, 20, 50) for ticket in batch]
-    assert later == tickets[200:]
+    dealt = REGISTRIES["sampler"]["samples_per_class"](batch_size=10).batches(prepared.catalogue.labels[train], 0)
+    item_keys = [item_key for batch in ItemKeys(dealt, train, 0, 0, 50) for item_key in batch]
+    assert len({item_key.key for item_key in item_keys}) == len(item_keys) == 500
+    later = [item_key for batch in ItemKeys(dealt, train, 0, 20, 50) for item_key in batch]
+    assert later == item_keys[200:]
 
 
 def test_a_batch_of_two_views_holds_the_first_of_all_items_and_then_the_second(features):
     prepared = prepare(settings_for(features))
     train = prepared.split.train
-    dealt = REGISTRIES["sampler"]["samples_per_class"](batch_size=10).over(prepared.catalogue.labels[train], 0)
-    for one, two in zip(Tickets(dealt, train, 0, 0, 5), Tickets(dealt, train, 0, 0, 5, views=2), strict=True):
+    dealt = REGISTRIES["sampler"]["samples_per_class"](batch_size=10).batches(prepared.catalogue.labels[train], 0)
+    for one, two in zip(ItemKeys(dealt, train, 0, 0, 5), ItemKeys(dealt, train, 0, 0, 5, views=2), strict=True):
         assert two[:10] == one
-        assert [ticket.index for ticket in two[10:]] == [ticket.index for ticket in one]
-        assert len({ticket.key for ticket in two}) == 20
+        assert [item_key.index for item_key in two[10:]] == [item_key.index for item_key in one]
+        assert len({item_key.key for item_key in two}) == 20
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_two_damaged_ones_are_refused(features, tmp_path, caplog):
     settings = settings_for(features)
     run(settings, tmp_path / "whole")
     with pytest.raises(Stop):
-        run(settings, tmp_path / "run", save_seconds=0, tell=stop_at(9))
+        run(settings, tmp_path / "run", save_seconds=0, progress=stop_at(9))
     checkpoints = sorted((tmp_path / "run" / "checkpoints").iterdir())
     assert [path.name for path in checkpoints] == ["checkpoint-8", "checkpoint-9"]
     _flip(checkpoints[1] / "tensors.safetensors")
     with pytest.raises(Stop):
-        run(settings, tmp_path / "run", tell=stop_at(9))
+        run(settings, tmp_path / "run", progress=stop_at(9))
     assert "checkpoint-9 is damaged" in caplog.text
     _flip(checkpoints[0] / "state.json")
     with pytest.raises(CheckpointError, match="no checkpoint in .* can be used"):

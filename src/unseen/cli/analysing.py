@@ -16,10 +16,10 @@ def toy(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the numbers.")] = Path("out/toy"),
 ) -> None:
     """Train the 2D toy examples with and without regularisation; print, draw and write what became of them."""
+    from unseen.analyses.toy import EXAMPLES, THRESHOLD, train_toys
+    from unseen.analyses.toy_figure import TOY_COLUMNS, seeds_with_effect, toy_rows, write_toys
     from unseen.core.checks import check_count
     from unseen.core.console import console, progress_bar, table
-    from unseen.reports.toy_figure import TOY_COLUMNS, seeds_with_effect, toy_rows, write_toys
-    from unseen.studies.toy import EXAMPLES, THRESHOLD, train_toys
 
     check_count("toy", "--seeds", seeds)
     runs = []
@@ -54,7 +54,7 @@ Folder = Annotated[Path, typer.Argument(help="The folder of a finished study.")]
 Score = Annotated[str, typer.Option(help="The score on unseen classes that methods are compared by.")]
 
 
-Shown = Annotated[str, typer.Option(help="What to take, separated by commas; everything when left out.")]
+ReportSample = Annotated[str, typer.Option(help="What to take, separated by commas; everything when left out.")]
 
 
 @app.command("spectral-decay", help="Spectral decay against recall of all methods, with and without regularisation.")
@@ -103,9 +103,9 @@ def few_shot(
     score: Annotated[str, typer.Option(help="recall@1 or map@1000")] = "recall@1",
     shots: Annotated[str, typer.Option(help="Images of a class: some of 2, 5 and 10.")] = "2,5,10",
     episodes: Annotated[int, typer.Option(help="Episodes, at most 10.")] = 10,
-    methods: Shown = "",
-    splits: Shown = "",
-    seeds: Shown = "",
+    methods: ReportSample = "",
+    splits: ReportSample = "",
+    seeds: ReportSample = "",
     workers: options.Workers = 2,
     cache: options.Cache = None,
 ) -> None:
@@ -146,10 +146,10 @@ def _numbers(joined: str) -> list[int | str]:
 
 def analyse(name: str, folder: Path, settings: "Record", cache: Path | None = None) -> None:
     """Make an analysis of a study, print it, and write it into the study's folder."""
+    from unseen.analyses.base import write_analysis
+    from unseen.analyses.registry import ANALYSES, settings_of
+    from unseen.analyses.stored import FOLDER
     from unseen.core.console import console, progress_bar, table
-    from unseen.reports.analyses import ANALYSES, settings_of
-    from unseen.reports.analysis import write_analysis
-    from unseen.reports.pictures import FOLDER
 
     if "cache" in settings_of(name):
         settings = settings | {"cache": cache}

@@ -71,7 +71,7 @@ def _components(registry: Registry) -> list[Listed]:
 
 def _models() -> list[Listed]:
     """The backbones of the papers; all others of timm can be named too."""
-    models = read_yaml(Path(str(files("unseen"))) / "models" / "known.yaml")["models"]
+    models = read_yaml(Path(str(files("unseen"))) / "models" / "backbone_facts.yaml")["models"]
     return [
         {
             "name": name,
@@ -92,7 +92,7 @@ def _in_words(facts: Listed) -> str:
 
 def _recipes() -> list[Listed]:
     # Read where they lie, as plans are.
-    recipes = read_yaml(Path(str(files("unseen"))) / "studies" / "recipes.yaml")
+    recipes = read_yaml(Path(str(files("unseen"))) / "runs" / "recipes.yaml")
     return [{"name": name, "summary": each["title"] + ".", "arguments": []} for name, each in sorted(recipes.items())]
 
 

@@ -185,7 +185,7 @@ def _numbers(text: str) -> list[int]:
 
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
-        raise ConfigError("--ks must be whole numbers with commas between them", got=text, use="--ks 1,10,100")
+        raise ConfigError("--ks must be whole numbers with commas between them", got=text, hint="Use --ks 1,10,100.")
     return [int(part) for part in parts]
 
 
@@ -203,16 +203,18 @@ def _target(path: Path, labels: Path | None = None) -> _Target:
     if labels is not None and path.suffix != ".npy":
         from unseen.core.errors import ConfigError
 
-        raise ConfigError("--labels belongs to an npy file", got=str(path), use="an npz file or a run without --labels")
+        raise ConfigError(
+            "--labels belongs to an npy file", got=str(path), hint="Use an npz file or a run without --labels."
+        )
     if path.is_dir():
         from unseen.models import embed as embed_items
-        from unseen.studies import load_run, test_side
+        from unseen.runs import evaluation_arguments, load_run
 
         prepared, items, model = load_run(path)
         catalogue, test = prepared.catalogue, prepared.split.test
         embeddings = embed_items(model, items, test)
         names = [catalogue.ids[index] for index in test]
-        return _Target(embeddings, test_side(catalogue, prepared.split), catalogue.class_names, names)
+        return _Target(embeddings, evaluation_arguments(catalogue, prepared.split), catalogue.class_names, names)
     if path.suffix == ".npy":
         from unseen.evaluation.embedding_files import read_labels, read_mapped
 
@@ -245,7 +247,7 @@ def embed(
     from unseen.core.files import write_bytes
     from unseen.data import load_catalogue
     from unseen.models import embed as embed_items
-    from unseen.studies import items_of, load_run
+    from unseen.runs import load_run, make_dataset
 
     check_choice("embed", "side", side, ("all", "train", "validation", "test"))
     if out.suffix != ".npz":
@@ -255,15 +257,15 @@ def embed(
     indices = np.arange(len(catalogue)) if side == "all" else getattr(prepared.split, side)
     if data is not None:
         if side != "all":
-            raise ConfigError("embed: --side speaks of the run's own data", use="--side all with --data")
+            raise ConfigError("embed: --side speaks of the run's own data", hint="Use --side all with --data.")
         catalogue = load_catalogue(data)
         own = items.input_shape
-        items = items_of(prepared.recipe, catalogue)
+        items = make_dataset(prepared.recipe, catalogue)
         if items.input_shape != own:
             raise ConfigError(f"embed: the run was trained on inputs of shape {own}", got=items.input_shape)
         indices = np.arange(len(catalogue))
     with progress_bar("embedding", total=len(indices)) as bar:
-        embeddings = embed_items(model, items, indices, workers=workers, tell=bar.advance)
+        embeddings = embed_items(model, items, indices, workers=workers, progress=bar.advance)
     names = np.array(catalogue.class_names, dtype=np.str_)[catalogue.labels[indices]]
     paths = np.array(catalogue.ids, dtype=np.str_)[indices]
     buffer = io.BytesIO()

@@ -11,7 +11,7 @@ from rich.markup import escape
 from unseen.cli import options
 
 if TYPE_CHECKING:
-    from unseen.studies.shift_check import Adapted, ShiftCheck
+    from unseen.shifts.shift_check import Adapted, ShiftCheck
 
 
 def shift_check(
@@ -40,14 +40,14 @@ def shift_check(
     as_json: options.Json = False,
 ) -> None:
     """Measure the shift from training to deployment data and what it means for recall."""
+    from unseen.analyses.shift_picture import shift_picture
     from unseen.core.checks import check_choice, check_count
     from unseen.core.console import console, progress_bar
     from unseen.core.errors import ConfigError
     from unseen.core.files import write_bytes
-    from unseen.reports.shift_picture import shift_picture
+    from unseen.runs.shift_check_inputs import compared_features
     from unseen.shifts.episodes import EPISODES, SHOTS
-    from unseen.studies.deployed import compared_features
-    from unseen.studies.shift_check import check_shift
+    from unseen.shifts.shift_check import check_shift
 
     if out.suffix.lower() != ".png":
         raise ConfigError("shift-check: --out must end in .png", got=str(out))
@@ -60,7 +60,9 @@ def shift_check(
     if classes is not None:
         check_count("shift-check", "--classes", classes, at_least=2)
     if run is not None and (model is not None or transform is not None):
-        raise ConfigError("shift-check: a run has its own model and transform", use="--run, or --model and --transform")
+        raise ConfigError(
+            "shift-check: a run has its own model and transform", hint="Use --run, or --model and --transform."
+        )
     stated = {key: value for key, value in (("model", model), ("transform", transform)) if value is not None}
     data = compared_features(train, test, settings=stated, run=run, labelled=labelled, cache=cache, workers=workers)
     with progress_bar("checking", total=1) as bar:
@@ -77,7 +79,7 @@ def shift_check(
             shots=shots,
             episodes=episodes,
             seed=seed,
-            tell=bar.set,
+            progress=bar.set,
         )
     # The picture is written last and in one step: an interrupted check leaves nothing.
     write_bytes(out, shift_picture(found))

@@ -14,7 +14,7 @@ def show(settings: dict[str, Any], as_json: options.Json = False) -> None:
 
     A protocol without data is printed as the paper states it.
     """
-    from unseen.studies import prepare
+    from unseen.runs import prepare
 
     if settings.get("protocol") is not None and settings.get("data") is None:
         _show_protocol(settings["protocol"], as_json)
@@ -35,7 +35,7 @@ def show(settings: dict[str, Any], as_json: options.Json = False) -> None:
 def _show_protocol(name: str, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from unseen.studies.protocols import load_protocol
+    from unseen.runs.protocols import load_protocol
 
     protocol = asdict(load_protocol(name))
     if as_json:

@@ -17,8 +17,8 @@ from unseen.cli import options
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from unseen.runs.frozen_features import Pooled
     from unseen.shifts import Ladder, Rung, Walk
-    from unseen.studies.pooled import Pooled
 
 app = typer.Typer(help="Build and show ladders of splits, from easy to hard.", no_args_is_help=True)
 
@@ -60,9 +60,9 @@ def build(
     from unseen.core.checks import check_choice
     from unseen.core.console import console
     from unseen.core.errors import ConfigError
+    from unseen.runs.frozen_features import pooled_features
     from unseen.shifts import write_ladder
-    from unseen.studies.laddering import group_ladder
-    from unseen.studies.pooled import pooled_features
+    from unseen.studies.plan_ladder import group_ladder
 
     check_choice("splits build", "--by", by, ("swaps", "groups"))
     if out.suffix.lower() != ".json":
@@ -70,7 +70,7 @@ def build(
     given = {"--rungs": rungs, "--distances": distances, "--steps": steps}
     stated = [name for name, value in given.items() if value is not None]
     if len(stated) > 1:
-        raise ConfigError(f"splits build: {' and '.join(stated)} say the same thing twice", use="one of them")
+        raise ConfigError(f"splits build: {' and '.join(stated)} say the same thing twice", hint="Use one of them.")
     own = {"swaps": swaps, "easier": easier, "harder": harder, "removals": removals}
     settings = {"data": data, "model": model, "transform": transform, "split": start}
     settings = {key: value for key, value in settings.items() if value is not None}
@@ -80,7 +80,7 @@ def build(
         walked |= {f"--{key}": value for key, value in own.items()}
         for name, value in walked.items():
             if value is not None:
-                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, use=f"no {name}")
+                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Use no {name}.")
         make = partial(group_ladder, rungs=rungs if steps is None else _listed(steps), seed=seed)
     else:
         walk, chosen = _walk_and_rungs(data, rungs, distances, steps, own)
@@ -105,7 +105,9 @@ def _walk_and_rungs(
     if steps == "published":
         name = as_record(data, "data")["name"]
         if name not in PUBLISHED:
-            raise ConfigError(f"no ladder of {name} was published", use=f"--rungs, or data of {', '.join(PUBLISHED)}")
+            raise ConfigError(
+                f"no ladder of {name} was published", hint=f"Use --rungs, or data of {', '.join(PUBLISHED)}."
+            )
         walk, chosen = PUBLISHED[name].walk, list(PUBLISHED[name].steps)
     return replace(walk, **{key: value for key, value in own.items() if value is not None}), chosen
 
@@ -116,7 +118,7 @@ def _by_swaps(
     from unseen.core.console import console, progress_bar
     from unseen.data import split_catalogue
     from unseen.shifts import build_ladder
-    from unseen.shifts.building import SAMPLES
+    from unseen.shifts.build import SAMPLES
 
     begun = split_catalogue(pooled.catalogue, pooled.recipe.split)
     console().print(f"start: {begun.describe()}", markup=False)
@@ -134,7 +136,7 @@ def _by_swaps(
             seed=seed,
             data=pooled.recipe.data,
             made_by=pooled.made_by,
-            tell=lambda done, words: bar.set(done, total, words),
+            progress=lambda done, words: bar.set(done, total, words),
         )
 
 
@@ -149,10 +151,10 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Show a ladder of splits."""
+    from unseen.analyses.ladder_pictures import distance_figure
     from unseen.core.console import console
     from unseen.core.files import write_bytes
-    from unseen.reports.ladder_pictures import distance_figure
-    from unseen.reports.plotting import drawn
+    from unseen.figures.style import drawn
     from unseen.shifts import read_ladder
 
     ladder = read_ladder(file)
@@ -173,7 +175,7 @@ def show(
 
 def _chosen(rungs: int | None, distances: str | None, steps: str | None) -> int | list[float] | list[str]:
     from unseen.core.errors import ConfigError
-    from unseen.shifts.choosing import RUNGS
+    from unseen.shifts.rung_selection import RUNGS
 
     if steps is not None:
         return _listed(steps)
@@ -182,7 +184,7 @@ def _chosen(rungs: int | None, distances: str | None, steps: str | None) -> int 
     try:
         return [float(value) for value in distances.split(",")]
     except ValueError:
-        raise ConfigError("splits build: --distances must be numbers", got=distances, use="20,50,90") from None
+        raise ConfigError("splits build: --distances must be numbers", got=distances, hint="Use 20,50,90.") from None
 
 
 def _listed(steps: str) -> list[str]:
@@ -193,13 +195,13 @@ def _maps(
     ladder: "Ladder", data: str | None, workers: int, cache: Path | None
 ) -> "Iterator[tuple[str, Callable[[], Figure]]]":
     """What draws a map in each way, of the ladder's own data and features."""
+    from unseen.analyses.ladder_pictures import PROJECTIONS, ladder_map
     from unseen.core.errors import ConfigError
-    from unseen.reports.ladder_pictures import PROJECTIONS, ladder_map
-    from unseen.studies.pooled import pooled_features
+    from unseen.runs.frozen_features import pooled_features
 
     record = data or ladder.data["record"]
     if record is None or ladder.features["made_by"] is None:
-        raise ConfigError("the ladder does not say where its data lies", use="--no-maps")
+        raise ConfigError("the ladder does not say where its data lies", hint="Use --no-maps.")
     pooled = pooled_features({"data": record, **ladder.features["made_by"]}, cache=cache, workers=workers)
     for name in PROJECTIONS:
         yield f"map-{name}", partial(ladder_map, ladder, pooled.catalogue, pooled.features, name)

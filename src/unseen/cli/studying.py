@@ -44,11 +44,11 @@ def _study(
     retry_failed: bool = False,
     ladder: str | None = None,
 ) -> None:
+    from unseen.analyses.registry import check_analyses
     from unseen.core.console import console
-    from unseen.reports.analyses import check_analyses
     from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
-    from unseen.studies.planning import study_folder
-    from unseen.studies.running import CACHE_OF_CELLS
+    from unseen.studies.cells import CACHE_OF_CELLS
+    from unseen.studies.plan_files import study_folder
 
     screen = console()
     plan = load_plan(plan_name, data, ladder=ladder, folder=out, cache=cache)

@@ -21,7 +21,7 @@ def train(
     """Train one model and score it on unseen classes; the same command continues an interrupted run."""
     from unseen.core.console import Bar, console, progress_bar
     from unseen.evaluation import Scores
-    from unseen.studies import prepare, run
+    from unseen.runs import prepare, run
 
     screen = console()
     prepared = prepare(settings)
@@ -36,7 +36,7 @@ def train(
         with ExitStack() as open_bars:
             bars: list[Bar] = []
 
-            def tell(done: int, total: int, words: str) -> None:
+            def progress(done: int, total: int, words: str) -> None:
                 if not bars:  # what comes before the first step, such as a cache, has a bar of its own
                     bars.append(open_bars.enter_context(progress_bar(method, total=total, done=done)))
                 bars[0].set(done, total, words)
@@ -48,7 +48,7 @@ def train(
                 save_seconds=save_seconds,
                 check_files=check_files,
                 cache=cache,
-                tell=tell,
+                progress=progress,
             )
     except KeyboardInterrupt:
         screen.print(f"interrupted; the same command continues from the last checkpoint in {folder}")

@@ -51,7 +51,7 @@ def parse_value(text: str) -> Any:
 def _labelled(text: str) -> tuple[str, Any]:
     label, colon, value = text.partition(":")
     if not colon or not label.strip() or not value.strip():
-        raise ConfigError(f"cannot read '{text.strip()}' in curly brackets", use="{label: value, label: value}")
+        raise ConfigError(f"cannot read '{text.strip()}' in curly brackets", hint="Use {label: value, label: value}.")
     return label.strip(), parse_value(value.strip())
 
 
@@ -73,7 +73,7 @@ def parse_record(text: str) -> Record:
     for setting in _split_outside_brackets(rest[0]) if rest else []:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise ConfigError(f"cannot read '{setting}' in '{text}'", use="name:key=value,key=value")
+            raise ConfigError(f"cannot read '{setting}' in '{text}'", hint="Use name:key=value,key=value.")
         if key in record:
             raise ConfigError(f"'{key}' stands twice in '{text}'")
         nested = value.startswith("(") and value.endswith(")")
@@ -128,7 +128,7 @@ def complete(registry: Registry, value: str | Mapping[str, Any], supplied: Mappi
             default = parameter.default
             full[key] = list(default) if isinstance(default, tuple) else default
         else:
-            raise ConfigError(f"{registry.kind} '{name}' needs the setting '{key}'", use=f"{name}:{key}=...")
+            raise ConfigError(f"{registry.kind} '{name}' needs the setting '{key}'", hint=f"Use {name}:{key}=....")
     return full
 
 

@@ -6,21 +6,21 @@ _NOTHING = object()
 
 
 class UnseenError(Exception):
-    """Root of all errors that a user can cause and mend; the command line prints it and exits with 2.
+    """Root of all errors that a user can cause and fix; the command line prints the message and exits with 2.
+
+    ``hint`` is a full sentence that says what to do.
 
     >>> print(ConfigError("Margin: beta must be a finite number > 0", got=-1))
     Margin: beta must be a finite number > 0; got -1
-    >>> print(DataError("'birds' holds no image", use="a folder with one sub-folder per class"))
-    'birds' holds no image; use a folder with one sub-folder per class
+    >>> print(DataError("'birds' holds no image", hint="Use a folder with one sub-folder per class."))
+    'birds' holds no image. Use a folder with one sub-folder per class.
     """
 
-    def __init__(self, what: str, *, got: Any = _NOTHING, use: str | None = None) -> None:
+    def __init__(self, what: str, *, got: Any = _NOTHING, hint: str | None = None) -> None:
         parts = [what]
         if got is not _NOTHING:
             parts.append(f"got {got!r}")
-        if use is not None:
-            parts.append(f"use {use}")
-        self.message = "; ".join(parts)
+        self.message = "; ".join(parts) + (f". {hint}" if hint is not None else "")
         super().__init__(self.message)
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from unseen.core.entries import Entry, read_entries
 from unseen.core.errors import ConfigError
-from unseen.core.foreign_entries import PREFIX, UNFIT, foreign_entries
+from unseen.core.pml_entries import PREFIX, UNFIT, pml_entries
 
 Component = TypeVar("Component", bound=Callable[..., Any])
 
@@ -54,7 +54,9 @@ class Registry:
                 )
             shipped = self._shipped.get(name)
             if shipped is not None and component.__module__ != shipped.module:
-                raise ConfigError(f"{self.kind} '{name}' is registered already by {shipped.module}", use="another name")
+                raise ConfigError(
+                    f"{self.kind} '{name}' is registered already by {shipped.module}", hint="Use another name."
+                )
             self._loaded[name] = component
             return component
 
@@ -106,7 +108,7 @@ class Registry:
             if known is wanted:
                 return name
         raise ConfigError(
-            f"{wanted.__name__} is not a registered {self.kind}", use=f'the decorator @{self.kind}("name")'
+            f"{wanted.__name__} is not a registered {self.kind}", hint=f'Use the decorator @{self.kind}("name").'
         )
 
     def unknown(self, name: str) -> ConfigError:
@@ -122,7 +124,7 @@ class Registry:
         if not self._foreign:
             return ConfigError(
                 f"{self.kind} '{name}' is one of pytorch-metric-learning, which is not installed",
-                use="pip install pytorch-metric-learning",
+                hint="Use pip install pytorch-metric-learning.",
             )
         reason = UNFIT.get(name.removeprefix(PREFIX))
         if reason is not None:
@@ -131,7 +133,7 @@ class Registry:
 
     @cached_property
     def _foreign(self) -> dict[str, Entry]:
-        return {} if self.foreign is None else foreign_entries(self.plural)
+        return {} if self.foreign is None else pml_entries(self.plural)
 
     @cached_property
     def _shipped(self) -> dict[str, Entry]:
@@ -160,18 +162,18 @@ def nearest(name: str, known: list[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-loss = Registry("loss", "unseen.losses", "unseen.robust", plural="losses", foreign="unseen.losses.foreign")
+loss = Registry("loss", "unseen.losses", "unseen.robust", plural="losses", foreign="unseen.pairs.pml_adapter")
 uncertainty = Registry("uncertainty", "unseen.robust", plural="uncertainties")
-miner = Registry("miner", "unseen.miners", foreign="unseen.losses.foreign")
+miner = Registry("miner", "unseen.miners", foreign="unseen.pairs.pml_adapter")
 method = Registry("method", "unseen.methods")
 sampler = Registry("sampler", "unseen.samplers")
 backbone = Registry("backbone", "unseen.models")
-data = Registry("data", "unseen.data", plural="data")
-split = Registry("split", "unseen.data", "unseen.shifts")
+data = Registry("data", "unseen.data.sources", plural="data")
+split = Registry("split", "unseen.data", "unseen.data.sources", "unseen.shifts")
 transform = Registry("transform", "unseen.data")
 optimizer = Registry("optimizer", "unseen.training")
 schedule = Registry("schedule", "unseen.training")
-score = Registry("score", "unseen.evaluation")
+score = Registry("score", "unseen.evaluation.scores")
 
 REGISTRIES: dict[str, Registry] = {
     registry.kind: registry

@@ -38,7 +38,7 @@ def address_of(function: RunCell) -> tuple[str, str]:
         raise ConfigError(
             "a study runs its cells in other processes, which cannot import this function",
             got=f"{module}.{name}",
-            use="a function at the top of a module",
+            hint="Use a function at the top of a module.",
         )
     return module, name
 

@@ -1,4 +1,4 @@
-"""Batches: tickets in, tensors out; the same ones for any number of loader workers."""
+"""Batches: item_keys in, tensors out; the same ones for any number of loader workers."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,16 +14,16 @@ from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError, DataError, UnseenError
 from unseen.core.processes import die_with_parent
 from unseen.core.randomness import torch_generator
-from unseen.data.cache import CachedRows
 from unseen.data.catalogue import Catalogue
-from unseen.data.sources import FeatureArray, ImageFiles, ImagesInMemory
+from unseen.data.item_sources import FeatureArray, ImageFiles, ImagesInMemory
+from unseen.data.row_cache import CachedRows
 from unseen.data.transforms import Transform
 
 
-class Ticket(NamedTuple):
+class ItemKey(NamedTuple):
     """An item to load, and the key of all randomness in loading it; None for evaluation, which has none."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a ticket
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a item_key
     key: int | None
 
 
@@ -40,7 +40,7 @@ class CatalogueItems(Dataset[Any]):
 
     ==================  ===================================================================================
     features            (B, D), no transform
-    rows of a cache     (B, ...), no transform; the key of a ticket chooses among the views of its item
+    rows of a cache     (B, ...), no transform; the key of a item_key chooses among the views of its item
     images in memory    (B, 1 or 3, H, W) in [-1, 1] without a transform; with one, each as RGB through it
     image files         each verified to be unchanged, decoded as RGB and put through the transform
     ==================  ===================================================================================
@@ -51,9 +51,9 @@ class CatalogueItems(Dataset[Any]):
 
     def __init__(self, catalogue: Catalogue, transform: Transform | None = None) -> None:
         if isinstance(catalogue.source, ImageFiles) and transform is None:
-            raise ConfigError("image files need a transform", use="transform crop or plain")
+            raise ConfigError("image files need a transform", hint="Use transform crop or plain.")
         if isinstance(catalogue.source, FeatureArray | CachedRows) and transform is not None:
-            raise ConfigError("features take no transform", use="none")
+            raise ConfigError("features take no transform", hint="Use none.")
         self.catalogue = catalogue
         self.transform = transform
 
@@ -65,58 +65,58 @@ class CatalogueItems(Dataset[Any]):
         """The shape of one input of a network, as the first item has it."""
         if isinstance(self.catalogue.source, CachedRows):
             return self.catalogue.source.plain.shape[1:]  # the first item may not be in the cache
-        return tuple(self[Ticket(0, None)].inputs.shape[1:])
+        return tuple(self[ItemKey(0, None)].inputs.shape[1:])
 
-    def __getitem__(self, ticket: Ticket) -> Batch:
-        return self.__getitems__([ticket])
+    def __getitem__(self, item_key: ItemKey) -> Batch:
+        return self.__getitems__([item_key])
 
-    def __getitems__(self, tickets: Sequence[Ticket]) -> Batch:
-        """The batch of these tickets; the DataLoader calls this with all of them at once."""
-        indices = np.fromiter((ticket.index for ticket in tickets), np.int64, len(tickets))
+    def __getitems__(self, item_keys: Sequence[ItemKey]) -> Batch:
+        """The batch of these item_keys; the DataLoader calls this with all of them at once."""
+        indices = np.fromiter((item_key.index for item_key in item_keys), np.int64, len(item_keys))
         source = self.catalogue.source
         if self.transform is not None:
-            inputs = _stacked([self._item(ticket) for ticket in tickets])
+            inputs = _stacked([self._item(item_key) for item_key in item_keys])
         elif isinstance(source, FeatureArray):
             inputs = _as_float32(source.features[indices])
         elif isinstance(source, CachedRows):
-            inputs = _as_float32(source.rows(indices, [ticket.key for ticket in tickets]))
+            inputs = _as_float32(source.rows(indices, [item_key.key for item_key in item_keys]))
         else:
             assert isinstance(source, ImagesInMemory), "a source of an unknown kind needs a transform"
             inputs = _scaled(source.pixels[indices])
         return Batch(inputs, torch.from_numpy(self.catalogue.labels[indices]), torch.from_numpy(indices))
 
-    def _item(self, ticket: Ticket) -> Tensor:
+    def _item(self, item_key: ItemKey) -> Tensor:
         source = self.catalogue.source
         if isinstance(source, ImageFiles):
-            source.verify(ticket.index)
-        picture = source.image(ticket.index)
+            source.verify(item_key.index)
+        picture = source.image(item_key.index)
         assert picture is not None, "images have a picture"
         assert self.transform is not None, "only items with a transform are loaded one by one"
-        return self.transform(picture, ticket.key)
+        return self.transform(picture, item_key.key)
 
 
-def in_order(indices: Sequence[int] | np.ndarray, batch_size: int) -> list[list[Ticket]]:
-    """Tickets for evaluation: these items, one after the other, without augmentation; the last batch may be smaller."""
+def in_order(indices: Sequence[int] | np.ndarray, batch_size: int) -> list[list[ItemKey]]:
+    """Item keys for evaluation: these items in order, without augmentation; the last batch may be smaller."""
     check_count("in_order", "batch_size", batch_size)
-    tickets = [Ticket(int(index), None) for index in indices]
-    return [tickets[start : start + batch_size] for start in range(0, len(tickets), batch_size)]
+    item_keys = [ItemKey(int(index), None) for index in indices]
+    return [item_keys[start : start + batch_size] for start in range(0, len(item_keys), batch_size)]
 
 
 def loader(
     dataset: Dataset[Any],
-    tickets: Iterable[Sequence[Any]],
+    item_keys: Iterable[Sequence[Any]],
     *,
     workers: int = 0,
     start_method: str | None = None,
 ) -> "DataLoader[Any]":
-    """A DataLoader that gives one batch for each list of tickets, in their order, whatever the number of workers.
+    """A DataLoader that gives one batch for each list of item_keys, in their order, whatever the number of workers.
 
     An `UnseenError` inside a worker reaches the caller as it was raised, not wrapped in a worker's traceback.
     """
     check_count("loader", "workers", workers, at_least=0)
     return _SameErrors(
         _ErrorsAsItems(dataset),
-        batch_sampler=tickets,
+        batch_sampler=item_keys,
         num_workers=workers,
         collate_fn=_unchanged,
         multiprocessing_context=start_method if workers else None,
@@ -140,9 +140,9 @@ class _ErrorsAsItems(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitems__(self, tickets: Sequence[Any]) -> Any:
+    def __getitems__(self, item_keys: Sequence[Any]) -> Any:
         try:
-            return self.dataset.__getitems__(tickets)
+            return self.dataset.__getitems__(item_keys)
         except UnseenError as problem:
             return problem
 
@@ -174,6 +174,8 @@ def _stacked(items: list[Tensor]) -> Tensor:
     shapes = {tuple(item.shape) for item in items}
     if len(shapes) > 1:
         raise DataError(
-            "images of a batch differ in size", got=sorted(shapes)[:3], use="a transform with a size (plain:size=64)"
+            "images of a batch differ in size",
+            got=sorted(shapes)[:3],
+            hint="Use a transform with a size (plain:size=64).",
         )
     return default_collate(items)  # a stack; inside a loader's worker in shared memory at once, which spares a copy

@@ -65,7 +65,7 @@ class Catalogue:
             assert known is None or len(known) == len(self.labels), "a column tells of other items than the labels"
         assert self.class_groups is None or len(self.class_groups) == len(self.class_names), "a class lacks its group"
         if len(self.labels) == 0:
-            raise DataError(f"{self.name}: the catalogue is empty", use="data with at least two classes")
+            raise DataError(f"{self.name}: the catalogue is empty", hint="Use data with at least two classes.")
         assert self.labels.dtype == np.int64, "labels are not int64"
         assert self.labels.min() >= 0, "a label is negative"
         assert self.labels.max() < len(self.class_names), "a label names no class"
@@ -113,7 +113,7 @@ def positions_to_keep(owner: str, classes: Sequence[str], policy: SmallClasses) 
         raise DataError(
             f"{owner}: {quoted(small)} {'has' if len(small) == 1 else 'have'} a single item, "
             "so there is nothing alike to find",
-            use="small_classes=drop to leave such classes out or small_classes=keep to keep them",
+            hint="Use small_classes=drop to leave such classes out or small_classes=keep to keep them.",
         )
     dropped = frozenset(small if policy == "drop" else ())
     kept = [position for position, name in enumerate(classes) if name not in dropped]
@@ -135,7 +135,7 @@ def groups_of_classes(
         if group_of.setdefault(name, group) != group:
             raise DataError(
                 f"{owner}: class '{name}' has items of two groups, '{group_of[name]}' and '{group}'",
-                use="one group for all items of a class",
+                hint="Use one group for all items of a class.",
             )
     return tuple(group_of[name] for name in class_names)
 

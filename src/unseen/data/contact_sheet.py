@@ -7,8 +7,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from unseen.core.checks import check_count
 from unseen.core.errors import DataError
-from unseen.data._glyph_rendering import font_paths
 from unseen.data.catalogue import SIDES, Catalogue
+from unseen.data.sources._glyph_rendering import font_paths
 from unseen.data.splits import Split
 
 _CELL = 112

@@ -70,7 +70,7 @@ def split_by_classes(
             stand = "stands" if len(both) == 1 else "stand"
             raise DataError(
                 f"split '{name}': {names} {stand} on the {one} and on the {other} side",
-                use="sides without a common class: the test asks for classes never seen",
+                hint="Use sides without a common class: the test asks for classes never seen.",
             )
     items = {side: np.flatnonzero(np.isin(catalogue.labels, sorted(chosen))) for side, chosen in classes.items()}
     counts = {side: len(np.unique(catalogue.labels[items[side]])) for side in SIDES}
@@ -79,7 +79,9 @@ def split_by_classes(
             raise DataError(
                 f"split '{name}': the {side} side needs at least 2 classes and has {counts[side]}"
                 f" ({catalogue.describe()})",
-                use="validation=0 or a larger share" if side == "validation" else "other shares or more classes",
+                hint="Use validation=0 or a larger share."
+                if side == "validation"
+                else "Use other shares or more classes.",
             )
     queries = _marked(catalogue, name, items["test"], catalogue.is_query, "query")
     gallery = _marked(catalogue, name, items["test"], catalogue.is_gallery, "gallery")
@@ -114,7 +116,7 @@ def draw_validation(
     if len(classes) - count < 2:
         raise DataError(
             f"split '{name}': {len(classes)} training classes are too few to set {count} of them apart for validation",
-            use="validation=0 or more training classes",
+            hint="Use validation=0 or more training classes.",
         )
     order = shuffled(catalogue, classes, seed, "validation")
     return sorted(order[count:]), sorted(order[:count])
@@ -194,7 +196,7 @@ class ByClasses:
         seed: int = 0,
     ) -> None:
         if train is None and test is None:
-            raise ConfigError("ByClasses: train or test must list class names", use="classes:test=[name,name]")
+            raise ConfigError("ByClasses: train or test must list class names", hint="Use classes:test=[name,name].")
         _check_draw("ByClasses", 0 if isinstance(validation, list) else validation, seed)
         self.train = train
         self.test = test
@@ -250,7 +252,9 @@ class ByGroups:
         """The split of this catalogue."""
         name = f"groups {'+'.join(map(str, self.test))}"
         if catalogue.class_groups is None:
-            raise DataError(f"split '{name}': {catalogue.name} has no groups", use="the split fraction or classes")
+            raise DataError(
+                f"split '{name}': {catalogue.name} has no groups", hint="Use the split fraction or classes."
+            )
         groups = tuple(dict.fromkeys(catalogue.class_groups))
         tested = _chosen(name, "group", self.test, groups)
         trained = set(range(len(groups))) - tested
@@ -284,7 +288,9 @@ class Given:
         """The split of this catalogue."""
         name = "given"
         if catalogue.fixed_split is None:
-            raise DataError(f"split '{name}': {catalogue.name} states no split", use="the split fraction or classes")
+            raise DataError(
+                f"split '{name}': {catalogue.name} states no split", hint="Use the split fraction or classes."
+            )
         sides = {side: set(catalogue.labels[catalogue.fixed_split == side].tolist()) for side in SIDES}
         stated = split_by_classes(
             catalogue, name, train=sides["train"], validation=sides["validation"], test=sides["test"]
@@ -315,7 +321,7 @@ def _check_sides(catalogue: Catalogue, name: str, train: int, test: int) -> None
             raise DataError(
                 f"split '{name}': the {side} side needs at least 2 classes and gets {count} of "
                 f"{len(catalogue.class_names)}",
-                use="another share or more classes",
+                hint="Use another share or more classes.",
             )
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from unseen.core.console import progress_bar
 from unseen.data.catalogue import SIDES, Catalogue
 from unseen.data.decoding import FORMATS
-from unseen.data.sources import ImageFiles
+from unseen.data.item_sources import ImageFiles
 from unseen.data.splits import Split
 
 

@@ -1,4 +1,4 @@
-"""Transforms: a picture becomes a tensor; every random choice follows from the key of its ticket."""
+"""Transforms: a picture becomes a tensor; every random choice follows from the key of its item_key."""
 
 import importlib
 import math
@@ -34,7 +34,7 @@ def torchvision_functional() -> Any:
         return importlib.import_module("torchvision.transforms.v2.functional")
     except ImportError as problem:
         raise ConfigError(
-            f"transforms of images need torchvision ({problem})", use="pip install 'unseen[vision]'"
+            f"transforms of images need torchvision ({problem})", hint="Use pip install 'unseen[vision]'."
         ) from None
 
 

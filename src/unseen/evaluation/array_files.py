@@ -32,10 +32,12 @@ def read_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
-                raise DataError(f"{path} unpacks to more than {LARGEST} bytes", use="a file written by this version")
+                raise DataError(
+                    f"{path} unpacks to more than {LARGEST} bytes", hint="Use a file written by this version."
+                )
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise DataError(f"no file {path}") from None
     except (zipfile.BadZipFile, ValueError, EOFError, TypeError, AttributeError, KeyError, OSError) as problem:
-        raise DataError(f"{path} does not hold {what}: {problem}", use="evaluate the run again") from None
+        raise DataError(f"{path} does not hold {what}: {problem}", hint="Use evaluate the run again.") from None

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from unseen.core.checks import check_above, check_between, check_count
 from unseen.core.errors import BatchError
 from unseen.core.randomness import derive, numpy_generator
-from unseen.evaluation.content import class_keys, order_of, row_keys
-from unseen.evaluation.inputs import Embeddings, Labels, read_table
-from unseen.evaluation.pair_histograms import Histograms, centres, pair_histograms
+from unseen.evaluation.exact.inputs import Embeddings, Labels, read_table
+from unseen.evaluation.exact.pair_histograms import Histograms, centres, pair_histograms
+from unseen.evaluation.exact.row_hashes import class_keys, order_of, row_keys
 
 Numbers = NDArray[np.int64]
 Interval = tuple[float, float]
@@ -76,9 +76,11 @@ def calibrate(
     table = read_table(embeddings, labels)
     classes = int(table.classes.max()) + 1
     if classes < 4:
-        raise BatchError("a threshold is tried on classes it was not chosen on", got=f"{classes} classes", use="4")
+        raise BatchError(
+            "a threshold is tried on classes it was not chosen on", got=f"{classes} classes", hint="Use 4."
+        )
     if classes == len(table.classes):
-        raise BatchError("no two images share a class", got=f"{classes} classes", use="labels that repeat")
+        raise BatchError("no two images share a class", got=f"{classes} classes", hint="Use labels that repeat.")
     keys = row_keys(table.directions)
     group_of = _deal(order_of(class_keys(keys, table.classes)), seed)
     passing = _passing(pair_histograms(table.directions, table.classes, groups=group_of[table.classes], keys=keys))

@@ -11,7 +11,7 @@ from rich.table import Table
 from unseen.core.console import table
 from unseen.core.errors import ConfigError
 from unseen.evaluation.intervals import Draws
-from unseen.evaluation.scores import Scores
+from unseen.evaluation.score_table import Scores
 
 
 class Difference(NamedTuple):
@@ -106,16 +106,18 @@ def _drawn_alike(who: str, first: Scores, second: Scores) -> tuple[Draws, Draws]
     """The draws of two evaluations that can be compared, of the scores that both drew."""
     one, two = first.draws, second.draws
     if one is None or two is None:
-        raise ConfigError(f"{who}: scores without draws cannot be compared", use="evaluate with a bootstrap")
+        raise ConfigError(f"{who}: scores without draws cannot be compared", hint="Use evaluate with a bootstrap.")
     if (one.test_set, one.bootstrap) != (two.test_set, two.bootstrap):
         raise ConfigError(
             f"{who}: the two evaluations do not share test set and bootstrap",
             got=f"{first.queries} and {second.queries} queries of {first.classes} and {second.classes} classes",
-            use="the same labels, queries, gallery and bootstrap settings for both",
+            hint="Use the same labels, queries, gallery and bootstrap settings for both.",
         )
     names = [name for name in first if name in one.replicates and name in two.replicates]
     for name in names:
         if first.definitions[name] != second.definitions[name]:
-            raise ConfigError(f"{who}: '{name}' is not defined alike in the two", use="the same settings for both")
+            raise ConfigError(
+                f"{who}: '{name}' is not defined alike in the two", hint="Use the same settings for both."
+            )
     one, two = (replace(each, replicates={name: each.replicates[name] for name in names}) for each in (one, two))
     return one, two

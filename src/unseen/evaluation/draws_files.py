@@ -39,8 +39,8 @@ def load_draws(path: Path) -> Draws:
         )
         test_set = str(arrays["test_set"][()])
     except (KeyError, TypeError, ValueError, IndexError, ConfigError) as problem:
-        raise DataError(f"{path} does not hold {_WHAT}: {problem}", use="evaluate the run again") from None
+        raise DataError(f"{path} does not hold {_WHAT}: {problem}", hint="Use evaluate the run again.") from None
     is_whole = scores.ndim == 1 and replicates.shape == (len(scores), bootstrap.draws if len(scores) else 0)
     if not is_whole or replicates.dtype != np.float64:
-        raise DataError(f"{path} does not hold {_WHAT}", got=replicates.shape, use="evaluate the run again")
+        raise DataError(f"{path} does not hold {_WHAT}", got=replicates.shape, hint="Use evaluate the run again.")
     return Draws({str(name): row for name, row in zip(scores, replicates, strict=True)}, bootstrap, test_set)

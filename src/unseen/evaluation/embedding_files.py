@@ -17,7 +17,9 @@ def read_mapped(path: Path) -> NDArray[Any]:
     array = _loaded(path)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise DataError(
-            f"{path} does not hold a table of numbers", got=f"{array.dtype} {array.shape}", use="(images, dimensions)"
+            f"{path} does not hold a table of numbers",
+            got=f"{array.dtype} {array.shape}",
+            hint="Use (images, dimensions).",
         )
     return array
 
@@ -28,14 +30,16 @@ def read_labels(path: Path, labels: Path | None) -> NDArray[np.int64] | list[str
     Raises: DataError for labels that are missing or damaged
     """
     if labels is None:
-        raise DataError(f"{path} holds no labels", use="--labels FILE, an npy file or a text with one label a line")
+        raise DataError(
+            f"{path} holds no labels", hint="Use --labels FILE, an npy file or a text with one label a line."
+        )
     if labels.suffix == ".npy":
         array = _loaded(labels)
         if array.ndim != 1 or array.dtype.kind not in "iuUS":
             raise DataError(
                 f"{labels} does not hold one label an embedding",
                 got=f"{array.dtype} {array.shape}",
-                use="a row of whole numbers or texts",
+                hint="Use a row of whole numbers or texts.",
             )
         return np.array(array)
     try:
@@ -52,4 +56,4 @@ def _loaded(path: Path) -> NDArray[Any]:
     except FileNotFoundError:
         raise DataError(f"no file {path}") from None
     except (ValueError, EOFError, OSError) as problem:
-        raise DataError(f"{path} is not an npy file: {problem}", use="numpy.save(path, array)") from None
+        raise DataError(f"{path} is not an npy file: {problem}", hint="Use numpy.save(path, array).") from None

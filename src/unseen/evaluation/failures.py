@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unseen.core.checks import check_between, check_count
-from unseen.evaluation.content import order_of, row_keys
-from unseen.evaluation.crossings import Pairs, exact_similarities, find_crossings
-from unseen.evaluation.inputs import Embeddings, Gallery, Labels, Rows, Table, read_table
-from unseen.evaluation.ranks import Ranks, rank_positives
-from unseen.evaluation.retrieval import AveragePrecision, Recall
+from unseen.evaluation.exact.inputs import Embeddings, Gallery, Labels, Rows, Table, read_table
+from unseen.evaluation.exact.nearest_other_class import Pairs, exact_similarities, find_crossings
+from unseen.evaluation.exact.ranks import Ranks, rank_positives
+from unseen.evaluation.exact.row_hashes import order_of, row_keys
+from unseen.evaluation.scores.retrieval import AveragePrecision, Recall
 
 Whole = NDArray[np.int64]
 Values = NDArray[np.float64]

@@ -183,7 +183,7 @@ def _rows(features: Features, part: slice) -> Values:
     rows = taken.to("cpu", torch.float64).numpy() if isinstance(taken, Tensor) else np.array(taken, dtype=np.float64)
     if not np.isfinite(rows).all():
         row = part.start + int(np.argmin(np.isfinite(rows).all(axis=1)))
-        raise BatchError(f"the feature of row {row} holds a value that is not finite", use="no NaN and no inf")
+        raise BatchError(f"the feature of row {row} holds a value that is not finite", hint="Use no NaN and no inf.")
     return rows
 
 

@@ -16,8 +16,6 @@ from unseen.losses.margin_pair import MarginPair
 from unseen.losses.multi_similarity import MultiSimilarity
 from unseen.losses.n_pair import NPair
 from unseen.losses.normalized_softmax import NormalizedSoftmax
-from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pairs import Pairs
 from unseen.losses.proxy_anchor import ProxyAnchor
 from unseen.losses.proxy_nca import ProxyNCA
 from unseen.losses.quadruplet import Quadruplet
@@ -27,7 +25,9 @@ from unseen.losses.soft_triple import SoftTriple
 from unseen.losses.sup_con import SupCon
 from unseen.losses.top_k_precision import TopKPrecision
 from unseen.losses.triplet import Triplet
-from unseen.losses.tuples import PairIndices, PairMasks, Triplets, Usage
+from unseen.pairs.pair_terms import PairTerms
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import PairIndices, PairMasks, Triplets, Usage
 
 __all__ = [
     "HAP2S",

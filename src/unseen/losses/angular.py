@@ -6,12 +6,12 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.drawn import counted_negatives, drawn_positives
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import inner_products, known_gradient
-from unseen.losses.raw import Regularizer, cosines_of, length_penalty, limited, raw_products
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import inner_products, with_gradient
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.positive_sampling import counted_negatives, drawn_positives
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
+from unseen.pairs.unnormalized import Regularizer, cosines_of, length_penalty, limited, raw_products
 
 
 def angular(
@@ -24,7 +24,7 @@ def angular(
     nu: float,
     regularizer: Regularizer,
     exponent_limit: float | None,
-) -> Outcome:
+) -> LossOutput:
     """The raw and the angular part and the penalty; formula with `Angular`.
 
     `column` holds each anchor's positive, n x 1; the number of columns stands for none.
@@ -41,11 +41,11 @@ def angular(
     if is_free is not None:
         slope *= is_free
     slope.scatter_add_(1, column, slope.sum(1, keepdim=True).neg_())
-    value = known_gradient(products, raw, slope)
+    value = with_gradient(products, raw, slope)
     value = value + angular_weight * _angular_part(pairs, products, chosen, column, is_meant, angle_degrees)
     if nu:
         value = value + nu * length_penalty(rows, regularizer) * is_meant.any()
-    return Outcome(value, is_meant, is_meant)
+    return LossOutput(value, is_meant, is_meant)
 
 
 def _angular_part(
@@ -56,7 +56,7 @@ def _angular_part(
     if not pairs.is_self:
         both = inner_products(pairs.normalized + pairs.ref_normalized.index_select(0, positive), pairs.ref_normalized)
         exponent = of_both * both + of_own * pairs.similarity.gather(1, column)
-        return known_gradient(exponent, *counted_negatives(exponent.detach().clone(), chosen.negative, is_meant))
+        return with_gradient(exponent, *counted_negatives(exponent.detach().clone(), chosen.negative, is_meant))
     # One product serves both parts: the cosines are the products with the lengths divided out.
     cosines = cosines_of(products)
     known = cosines.detach()
@@ -64,11 +64,11 @@ def _angular_part(
     part, slope = counted_negatives(exponent, chosen.negative, is_meant)
     to_own = slope.sum(1, keepdim=True).mul_(of_own)
     slope *= of_both
-    return known_gradient(cosines, part, slope.index_add(0, positive, slope).scatter_add_(1, column, to_own))
+    return with_gradient(cosines, part, slope.index_add(0, positive, slope).scatter_add_(1, column, to_own))
 
 
 @loss("angular")
-class Angular(OverPairs):
+class Angular(PairLoss):
     r"""N-pair on raw embeddings, plus the softly counted negatives that exceed an angle.
 
     .. math:: L_{NPair} + \frac{\lambda}{|A|} \sum_{a \in A} \log\Bigl[1 + \sum_{n \in N_a}
@@ -114,7 +114,7 @@ class Angular(OverPairs):
         self.regularizer: Regularizer = regularizer
         self.exponent_limit, self.miner = exponent_limit, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the drawn tuples."""
         chosen = as_masks(pairs, chosen)
         return angular(

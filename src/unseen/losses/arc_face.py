@@ -8,10 +8,10 @@ from torch.nn.functional import cross_entropy
 
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import inner_products, unit_vectors
-from unseen.losses.tuples import Outcome
+from unseen.losses.base import ProxyLoss
+from unseen.pairs.functional import inner_products, unit_vectors
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput
 
 CLIP = 1e-7
 """How far cosines stay from -1 and 1, where the angle has no gradient."""
@@ -22,7 +22,7 @@ REFERENCE_LOWEST = 1e-10
 
 def arc_face(
     pairs: Pairs, proxies: Tensor, *, margin_radians: float, scale: float, reference_clip: bool = False
-) -> Outcome:
+) -> LossOutput:
     """The mean cross-entropy with the own class's angle widened; formula and symbols are with `ArcFace`."""
     lowest = REFERENCE_LOWEST if reference_clip else CLIP - 1
     cosine = inner_products(pairs.normalized, unit_vectors(proxies)).clamp(lowest, 1 - CLIP)  # n x C
@@ -33,11 +33,11 @@ def arc_face(
     widened = own * math.cos(margin_radians) - sine * math.sin(margin_radians)
     continued = own - margin_radians * math.sin(margin_radians)
     moved = torch.where(own >= -math.cos(margin_radians), widened, continued)
-    return Outcome(cross_entropy(scale * cosine.scatter(1, own_class, moved), pairs.labels), len(pairs), len(pairs))
+    return LossOutput(cross_entropy(scale * cosine.scatter(1, own_class, moved), pairs.labels), len(pairs), len(pairs))
 
 
 @loss("arc_face")
-class ArcFace(OverProxies):
+class ArcFace(ProxyLoss):
     r"""Mean cross-entropy of cosine logits after the angle to the own class vector is widened.
 
     .. math:: -\frac1n \sum_i \log \frac{e^{s\,\psi(\theta_{i y_i})}}
@@ -86,7 +86,7 @@ class ArcFace(OverProxies):
         check_choice("ArcFace", "reference_clip", reference_clip, (True, False))
         self.margin_radians, self.scale, self.reference_clip = margin_radians, scale, reference_clip
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
         """The value over the batch."""
         return arc_face(
             pairs,

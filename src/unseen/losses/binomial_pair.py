@@ -7,11 +7,11 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_between
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import with_gradient
+from unseen.pairs.pair_terms import PairTerms, by_sign, mean_of, terms_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def binomial_pair(pairs: Pairs, *, positive_sharpness: float, negative_sharpness: float, threshold: float) -> Tensor:
@@ -22,11 +22,11 @@ def binomial_pair(pairs: Pairs, *, positive_sharpness: float, negative_sharpness
     deviance = exponent.abs().neg_().exp_().log1p_().add_(exponent.relu())
     values = deviance.div_(sharpness.abs()).mul_(2)
     slope = exponent.sigmoid_().mul_(sharpness.sign_()).mul_(2)
-    return known_gradient(pairs.similarity, values, slope)
+    return with_gradient(pairs.similarity, values, slope)
 
 
 @loss("binomial_pair")
-class BinomialPair(OverPairs):
+class BinomialPair(PairLoss):
     r"""Binomial deviances of similarities about a threshold, averaged over pairs.
 
     .. math:: \frac1{|P| + |N|} \Bigl( \sum_{(i,j) \in P} \tfrac2{a_p} \log[1 + e^{-a_p (s_{ij} - \lambda)}]
@@ -72,6 +72,6 @@ class BinomialPair(OverPairs):
         at_threshold = 2 * math.log(2)
         return terms_of(pairs, values, (at_threshold / self.positive_sharpness, at_threshold / self.negative_sharpness))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

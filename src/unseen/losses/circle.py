@@ -5,22 +5,22 @@ from torch.nn.functional import softplus
 
 from unseen.core.checks import check_above, check_between
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import anchors_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient, shares_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.pair_terms import anchors_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
-def circle(pairs: Pairs, chosen: PairMasks, *, margin: float, scale: float) -> Outcome:
+def circle(pairs: Pairs, chosen: PairMasks, *, margin: float, scale: float) -> LossOutput:
     """The softly counted violations of each anchor, averaged; formula and symbols are with `Circle`."""
     similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
     # Weight times excess is a difference of squares: (1 + m - s)(1 - m - s) = (1 - s)^2 - m^2 for positives, and
     # (s + m)(s - m) = s^2 - m^2 for negatives; where the bracket of a weight is empty, s stops there and both are 0.
     lack = torch.rsub(similarity, 1).clamp_(min=-margin)
     excess = similarity.clamp(min=-margin)
-    pull, pull_shares = shares_of(lack.square().sub_(margin**2).mul_(scale), chosen.positive)
-    push, push_shares = shares_of(excess.square().sub_(margin**2).mul_(scale), chosen.negative)
+    pull, pull_shares = masked_softmax(lack.square().sub_(margin**2).mul_(scale), chosen.positive)
+    push, push_shares = masked_softmax(excess.square().sub_(margin**2).mul_(scale), chosen.negative)
     total = pull + push
     weight = anchors.is_complete.unsqueeze(1).to(total.dtype) / anchors.is_complete.sum().clamp(min=1)
     # The weights are constants for the gradient, so an exponent's slope is its weight alone.
@@ -28,11 +28,11 @@ def circle(pairs: Pairs, chosen: PairMasks, *, margin: float, scale: float) -> O
     slope *= total.sigmoid().mul_(weight).mul_(scale)
     # Beyond the threshold softplus is taken as linear; exp(-40) is below the precision of float64.
     value = (softplus(total, threshold=40) * weight).sum()
-    return Outcome(known_gradient(pairs.similarity, value, slope), anchors.used, anchors.used)
+    return LossOutput(with_gradient(pairs.similarity, value, slope), anchors.used, anchors.used)
 
 
 @loss("circle")
-class Circle(OverPairs):
+class Circle(PairLoss):
     r"""Mean over anchors of how far their similarities are from 1 and 0, softly counted.
 
     .. math:: \frac1n \sum_i \log\bigl[1 + \sum_{k \in N_i} e^{\gamma \alpha_{ik} (s_{ik} - m)}
@@ -62,6 +62,6 @@ class Circle(OverPairs):
         check_above("Circle", "scale", scale, 0)
         self.margin, self.scale, self.miner = margin, scale, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return circle(pairs, as_masks(pairs, chosen), margin=self.margin, scale=self.scale)

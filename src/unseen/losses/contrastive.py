@@ -5,16 +5,16 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import counts_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import distance_of, entries, known_gradient
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import distance_of, entries, with_gradient
+from unseen.pairs.pair_terms import counts_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def contrastive(
     pairs: Pairs, chosen: Triplets | PairMasks, *, positive_margin: float, negative_margin: float, squared: bool
-) -> Outcome:
+) -> LossOutput:
     """The contrastive value over chosen pairs; formula and symbols are with `Contrastive`."""
     if isinstance(chosen, Triplets):
         columns = torch.cat((chosen.positive, chosen.negative))
@@ -25,7 +25,7 @@ def contrastive(
         mean_over = max(1, len(chosen.anchor))
         if squared:
             pull, push = pull.square() / 2, push.square() / 2
-        return Outcome((pull.sum() + push.sum()) / mean_over, used, active)
+        return LossOutput((pull.sum() + push.sum()) / mean_over, used, active)
     distance = pairs.distance.detach()
     positives, negatives = (count.sum() for count in counts_of(pairs, chosen))
     pull_weight = entries(chosen.positive, distance.dtype).div_(positives.clamp(min=1))
@@ -36,15 +36,15 @@ def contrastive(
     pull_slope, push_slope = (pull, push) if squared else (pull.sign(), push.sign())
     slope = push_slope.mul(push_weight).neg_().addcmul_(pull_slope, pull_weight)
     value = pull.mul_(pull_slope).mul_(pull_weight).sum() + push.mul_(push_slope).mul_(push_weight).sum()
-    return Outcome(
-        known_gradient(pairs.distance, value / 2 if squared else value, slope),
+    return LossOutput(
+        with_gradient(pairs.distance, value / 2 if squared else value, slope),
         positives + negatives,
         slope.count_nonzero(),
     )
 
 
 @loss("contrastive")
-class Contrastive(OverPairs):
+class Contrastive(PairLoss):
     r"""Distances of positive pairs, plus what negative pairs lack to a margin.
 
     .. math:: \frac1{|P|} \sum_{(i,j) \in P} [d_{ij} - m]_+ + \frac1{|N|} \sum_{(i,j) \in N} [\gamma - d_{ij}]_+
@@ -78,7 +78,7 @@ class Contrastive(OverPairs):
         self.positive_margin, self.negative_margin, self.squared = positive_margin, negative_margin, squared
         self.miner = miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return contrastive(
             pairs,

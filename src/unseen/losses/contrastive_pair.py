@@ -4,11 +4,11 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import with_gradient
+from unseen.pairs.pair_terms import PairTerms, by_sign, mean_of, terms_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def contrastive_pair(pairs: Pairs, *, positive_margin: float, negative_margin: float, squared: bool) -> Tensor:
@@ -17,12 +17,12 @@ def contrastive_pair(pairs: Pairs, *, positive_margin: float, negative_margin: f
     # d - m for positives, gamma - d for negatives
     hinge = by_sign(pairs, -positive_margin, negative_margin).addcmul_(sign, distance).relu_()
     if squared:
-        return known_gradient(pairs.distance, hinge.square().div_(2), sign.mul_(hinge))
-    return known_gradient(pairs.distance, hinge, sign.mul_(hinge.sign()))
+        return with_gradient(pairs.distance, hinge.square().div_(2), sign.mul_(hinge))
+    return with_gradient(pairs.distance, hinge, sign.mul_(hinge.sign()))
 
 
 @loss("contrastive_pair")
-class ContrastivePair(OverPairs):
+class ContrastivePair(PairLoss):
     r"""Distances of positives and what negatives lack to a margin, averaged over pairs.
 
     .. math:: \frac1{|P| + |N|} \Bigl( \sum_{(i,j) \in P} [d_{ij} - m]_+ + \sum_{(i,j) \in N} [\gamma - d_{ij}]_+ \Bigr)
@@ -67,6 +67,6 @@ class ContrastivePair(OverPairs):
         )
         return terms_of(pairs, values)
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

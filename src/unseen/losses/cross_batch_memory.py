@@ -11,9 +11,9 @@ from unseen.core.checks import check_at_least, check_count
 from unseen.core.errors import BatchError, ConfigError
 from unseen.core.randomness import derive
 from unseen.core.registry import loss
-from unseen.losses.calls import own_parameters_of
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import Miner, Usage
+from unseen.losses.base import own_parameters_of
+from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.tuples import Miner, Usage
 
 
 @loss("cross_batch_memory")
@@ -69,7 +69,7 @@ class CrossBatchMemory(nn.Module):
             raise ConfigError(
                 "CrossBatchMemory: loss must be one over pairs or tuples, that takes a reference set",
                 got=type(loss).__name__,
-                use="contrastive, triplet, margin, multi_similarity or another with a miner",
+                hint="Use contrastive, triplet, margin, multi_similarity or another with a miner.",
             )
         check_count("CrossBatchMemory", "embedding_size", embedding_size)
         check_count("CrossBatchMemory", "size", size)
@@ -100,7 +100,9 @@ class CrossBatchMemory(nn.Module):
         """The loss of a batch; `key` governs what the miner and the loss draw, for each term apart."""
         pairs = pairs_of(embeddings, labels)
         if not pairs.is_self:
-            raise BatchError("CrossBatchMemory: pairs have a reference set already", use="the loss without the memory")
+            raise BatchError(
+                "CrossBatchMemory: pairs have a reference set already", hint="Use the loss without the memory."
+            )
         if pairs.width != self.embedding_size:
             raise BatchError(
                 f"CrossBatchMemory: embeddings must have the {self.embedding_size} columns of the memory",

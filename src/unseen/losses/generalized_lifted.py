@@ -4,35 +4,35 @@ import torch
 
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import anchors_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient, shares_of
-from unseen.losses.raw import Regularizer, length_penalty, limited, raw_distance
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.pair_terms import anchors_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
+from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_distance
 
 
 def generalized_lifted(
     pairs: Pairs, chosen: PairMasks, *, margin: float, nu: float, regularizer: Regularizer
-) -> Outcome:
+) -> LossOutput:
     """The hinges of the anchors, averaged, and the penalty; formula and symbols are with `GeneralizedLifted`."""
     rows = limited(pairs.embeddings)
     distance = raw_distance(rows, pairs)
     apart, anchors = distance.detach(), anchors_of(pairs, chosen)
-    pull, pull_shares = shares_of(apart.clone(), chosen.positive)
-    push, push_shares = shares_of(torch.rsub(apart, margin), chosen.negative)
+    pull, pull_shares = masked_softmax(apart.clone(), chosen.positive)
+    push, push_shares = masked_softmax(torch.rsub(apart, margin), chosen.negative)
     hinge = pull.add_(push).relu_().mul_(anchors.is_complete.unsqueeze(1))
     is_active = hinge.sign()  # 1 or 0
     count = anchors.is_complete.sum().clamp(min=1)
     slope = pull_shares.sub_(push_shares).mul_(is_active / count)
-    value = known_gradient(distance, hinge.sum() / count, slope)
+    value = with_gradient(distance, hinge.sum() / count, slope)
     if nu:
         value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()
-    return Outcome(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
+    return LossOutput(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
 
 
 @loss("generalized_lifted")
-class GeneralizedLifted(OverPairs):
+class GeneralizedLifted(PairLoss):
     r"""What the soft farthest positive lacks to be nearer than the soft nearest negative.
 
     .. math:: \frac1{|A|} \sum_{a \in A} \Bigl[\log \sum_{p \in P_a} e^{d_{ap}}
@@ -72,7 +72,7 @@ class GeneralizedLifted(OverPairs):
         self.margin, self.nu, self.miner = margin, nu, miner
         self.regularizer: Regularizer = regularizer
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return generalized_lifted(
             pairs, as_masks(pairs, chosen), margin=self.margin, nu=self.nu, regularizer=self.regularizer

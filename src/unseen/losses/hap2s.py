@@ -4,18 +4,18 @@ import torch
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import anchors_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient, shares_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.pair_terms import anchors_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
-def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detach_weights: bool) -> Outcome:
+def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detach_weights: bool) -> LossOutput:
     """The hinge between the two point-to-set distances, averaged; formula and symbols are with `HAP2S`."""
     distance, anchors = pairs.distance.detach(), anchors_of(pairs, chosen)
-    _, far_weights = shares_of(distance / sigma, chosen.positive)
-    _, near_weights = shares_of(distance / -sigma, chosen.negative)
+    _, far_weights = masked_softmax(distance / sigma, chosen.positive)
+    _, near_weights = masked_softmax(distance / -sigma, chosen.negative)
     far = (far_weights * distance).sum(1, keepdim=True)
     near = (near_weights * distance).sum(1, keepdim=True)
     hinge = (far - near).add_(margin).relu_().mul_(anchors.is_complete.unsqueeze(1))
@@ -25,12 +25,12 @@ def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detac
         far_weights.mul_(distance.sub(far).div_(sigma).add_(1))
         near_weights.mul_(torch.rsub(distance, near).div_(sigma).add_(1))
     slope = far_weights.sub_(near_weights).mul_(is_active / count)
-    value = known_gradient(pairs.distance, hinge.sum() / count, slope)
-    return Outcome(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
+    value = with_gradient(pairs.distance, hinge.sum() / count, slope)
+    return LossOutput(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
 
 
 @loss("hap2s")
-class HAP2S(OverPairs):
+class HAP2S(PairLoss):
     r"""What the set of positives lacks to be nearer than the set of negatives by a margin.
 
     .. math:: \frac1{|A|} \sum_{i \in A} [D^+_i - D^-_i + m]_+, \qquad
@@ -70,7 +70,7 @@ class HAP2S(OverPairs):
         check_choice("HAP2S", "detach_weights", detach_weights, (True, False))
         self.margin, self.sigma, self.detach_weights, self.miner = margin, sigma, detach_weights, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return hap2s(
             pairs,

@@ -8,9 +8,9 @@ from torch.autograd.function import once_differentiable
 
 from unseen.core.checks import check_count
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def soft_histogram(position: Tensor, cell: Tensor, num_nodes: int, groups: int) -> tuple[Tensor, Tensor]:
@@ -61,13 +61,13 @@ class _Overlap(torch.autograd.Function):
         return (slope * gradient).index_select(0, cell.flatten()).view_as(cell), None, None, None
 
 
-def histogram(pairs: Pairs, chosen: PairMasks, *, num_nodes: int) -> Outcome:
+def histogram(pairs: Pairs, chosen: PairMasks, *, num_nodes: int) -> LossOutput:
     """The overlap of the two soft histograms of similarity; formula and symbols are with `Histogram`."""
-    return Outcome(*_Overlap.apply(pairs.similarity, chosen.positive, chosen.negative, num_nodes))
+    return LossOutput(*_Overlap.apply(pairs.similarity, chosen.positive, chosen.negative, num_nodes))
 
 
 @loss("histogram")
-class Histogram(OverPairs):
+class Histogram(PairLoss):
     r"""How likely a random negative pair is at least as similar as a random positive pair.
 
     .. math:: \sum_{r=1}^R h^-_r \sum_{q \le r} h^+_q, \qquad
@@ -92,6 +92,6 @@ class Histogram(OverPairs):
         check_count("Histogram", "num_nodes", num_nodes, 2)
         self.num_nodes, self.miner = num_nodes, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return histogram(pairs, as_masks(pairs, chosen), num_nodes=self.num_nodes)

@@ -4,28 +4,28 @@ from typing import Literal
 
 from unseen.core.checks import check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import anchors_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient, shares_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.pair_terms import anchors_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
-def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum", "mean"]) -> Outcome:
+def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum", "mean"]) -> LossOutput:
     """The hinges of the anchors, summed or averaged; formula and symbols are with `LiftedStructure`."""
     similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
-    pull, pull_shares = shares_of(-similarity, chosen.positive)
-    push, push_shares = shares_of(similarity.clone(), chosen.negative)
+    pull, pull_shares = masked_softmax(-similarity, chosen.positive)
+    push, push_shares = masked_softmax(similarity.clone(), chosen.negative)
     hinge = pull.add_(push).relu_().mul_(anchors.is_complete.unsqueeze(1))
     is_active = hinge.sign()  # 1 or 0
     count = 1 if reduction == "sum" else anchors.is_complete.sum().clamp(min=1)
     slope = push_shares.sub_(pull_shares).mul_(is_active / count)
-    value = known_gradient(pairs.similarity, hinge.sum() / count, slope)
-    return Outcome(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
+    value = with_gradient(pairs.similarity, hinge.sum() / count, slope)
+    return LossOutput(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
 
 
 @loss("lifted_structure")
-class LiftedStructure(OverPairs):
+class LiftedStructure(PairLoss):
     r"""What the soft least similar positive lacks to the soft most similar negative.
 
     .. math:: \sum_i \Bigl[\log \sum_{k \in P_i} e^{\lambda - s_{ik}}
@@ -58,6 +58,6 @@ class LiftedStructure(OverPairs):
         self.miner = miner
         self.reduction: Literal["sum", "mean"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return lifted_structure(pairs, as_masks(pairs, chosen), reduction=self.reduction)

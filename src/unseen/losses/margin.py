@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from unseen.core.checks import check_at_least, check_choice, check_count
 from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.classes import check_classes
-from unseen.losses.hinges import with_slopes
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import distance_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.losses.proxies import check_classes
+from unseen.pairs.functional import distance_of
+from unseen.pairs.hinges import with_slopes
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 Normalizer = Literal["active_pairs", "active_triplets", "none"]
 
@@ -26,7 +26,7 @@ def margin(
     margin: float,
     nu: float,
     normalizer: Normalizer,
-) -> Outcome:
+) -> LossOutput:
     """The margin value over chosen triplets, or all that the chosen pairs form; formula with `Margin`.
 
     `boundary` is one number for all anchors or a vector with one for each.
@@ -54,7 +54,7 @@ def margin(
         value = total if normalizer == "none" else total / count.clamp(min=1)
         if nu:
             value = value + nu * (boundary * used if is_shared else (boundary * triplets).sum())
-    return Outcome(value, used, active)
+    return LossOutput(value, used, active)
 
 
 def _listed(
@@ -83,7 +83,7 @@ def _listed(
 
 
 @loss("margin")
-class Margin(OverPairs):
+class Margin(PairLoss):
     r"""What positives lack to be inside a boundary and negatives outside, each by a margin.
 
     .. math:: \frac1{A} \sum_{(a,p,n) \in T} \bigl([d_{ap} - \beta + \gamma]_+ + [\beta - d_{an} + \gamma]_+\bigr)
@@ -133,7 +133,7 @@ class Margin(OverPairs):
         if num_classes is not None:
             check_count("Margin", "num_classes", num_classes)
         elif beta_mode == "per_class":
-            raise ConfigError("Margin: a boundary for each class needs num_classes", use="num_classes=...")
+            raise ConfigError("Margin: a boundary for each class needs num_classes", hint="Use num_classes=....")
         self.margin, self.beta, self.beta_mode, self.beta_lr, self.nu = margin, beta, beta_mode, beta_lr, nu
         self.normalizer: Normalizer = normalizer
         self.num_classes, self.miner = num_classes, miner
@@ -142,7 +142,7 @@ class Margin(OverPairs):
         elif beta_mode == "per_class":
             self.boundary = nn.Parameter(torch.full((num_classes,), float(beta)))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen triplets."""
         return margin(
             pairs,

@@ -5,22 +5,22 @@ from torch import Tensor
 
 from unseen.core.checks import check_at_least, check_between
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import PairTerms, by_sign, mean_of, terms_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import with_gradient
+from unseen.pairs.pair_terms import PairTerms, by_sign, mean_of, terms_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def margin_pair(pairs: Pairs, *, margin: float, threshold: float) -> Tensor:
     """The hinge of every pair; formula and symbols are with `MarginPair`."""
     sign = by_sign(pairs, -1, 1)
     hinge = torch.sub(pairs.similarity.detach(), threshold).mul_(sign).add_(margin).relu_()
-    return known_gradient(pairs.similarity, hinge, sign.mul_(hinge.sign()))
+    return with_gradient(pairs.similarity, hinge, sign.mul_(hinge.sign()))
 
 
 @loss("margin_pair")
-class MarginPair(OverPairs):
+class MarginPair(PairLoss):
     r"""Hinges of similarities about a threshold, averaged over pairs.
 
     .. math:: \frac1{|C|} \sum_{(i,j) \in C} [m + y_{ij} (\lambda - s_{ij})]_+
@@ -52,6 +52,6 @@ class MarginPair(OverPairs):
         values = margin_pair(pairs, margin=self.margin, threshold=self.threshold)
         return terms_of(pairs, values, (self.margin, self.margin))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

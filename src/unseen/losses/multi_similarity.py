@@ -6,11 +6,11 @@ import torch
 
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import anchors_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient, shares_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.pair_terms import anchors_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def multi_similarity(
@@ -21,20 +21,20 @@ def multi_similarity(
     beta: float,
     threshold: float,
     reduction: Literal["batch", "kept"],
-) -> Outcome:
+) -> LossOutput:
     """The softly counted violating pairs of each anchor, averaged; formula and symbols are with `MultiSimilarity`."""
     similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
-    pull, pull_shares = shares_of(torch.rsub(similarity, threshold).mul_(alpha), chosen.positive, with_one=True)
-    push, push_shares = shares_of(torch.sub(similarity, threshold).mul_(beta), chosen.negative, with_one=True)
+    pull, pull_shares = masked_softmax(torch.rsub(similarity, threshold).mul_(alpha), chosen.positive, with_one=True)
+    push, push_shares = masked_softmax(torch.sub(similarity, threshold).mul_(beta), chosen.negative, with_one=True)
     count = len(pairs) if reduction == "batch" else anchors.is_complete.sum().clamp(min=1)
     weight = anchors.is_complete.unsqueeze(1).to(similarity.dtype) / count
     value = (pull.div_(alpha).add_(push, alpha=1 / beta) * weight).sum()
     slope = push_shares.sub_(pull_shares).mul_(weight)
-    return Outcome(known_gradient(pairs.similarity, value, slope), anchors.used, anchors.used)
+    return LossOutput(with_gradient(pairs.similarity, value, slope), anchors.used, anchors.used)
 
 
 @loss("multi_similarity")
-class MultiSimilarity(OverPairs):
+class MultiSimilarity(PairLoss):
     r"""Mean over anchors of their softly counted violating pairs.
 
     .. math:: \frac1n \sum_i \tfrac1\alpha \log\bigl[1 + \sum_{k \in P_i} e^{-\alpha (s_{ik} - \lambda)}\bigr]
@@ -75,7 +75,7 @@ class MultiSimilarity(OverPairs):
         self.alpha, self.beta, self.threshold, self.miner = alpha, beta, threshold, miner
         self.reduction: Literal["batch", "kept"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return multi_similarity(
             pairs,

@@ -4,13 +4,13 @@ import torch
 
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.drawn import with_one_positive
-from unseen.losses.pair_terms import anchors_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import known_gradient, shares_of
-from unseen.losses.raw import Regularizer, length_penalty, limited, raw_products
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.pair_terms import anchors_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.positive_sampling import with_one_positive
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
+from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
 
 def n_pair(
@@ -21,7 +21,7 @@ def n_pair(
     regularizer: Regularizer,
     embedding_divisor: float = 1.0,
     exponent_limit: float | None = None,
-) -> Outcome:
+) -> LossOutput:
     """The softly counted negatives of each anchor, averaged, and the penalty; formula with `NPair`.
 
     `chosen` has at most one positive a row. `exponent_limit` clamps the differences of products to both sides.
@@ -34,21 +34,21 @@ def n_pair(
     if exponent_limit is not None:
         is_free = excess.abs() <= exponent_limit
         excess.clamp_(-exponent_limit, exponent_limit)
-    log_total, slope = shares_of(excess, chosen.negative, with_one=True)
+    log_total, slope = masked_softmax(excess, chosen.negative, with_one=True)
     used = anchors.is_complete.sum()
     weight = anchors.is_complete.unsqueeze(1).to(slope.dtype) / used.clamp(min=1)
     slope *= weight
     if exponent_limit is not None:
         slope *= is_free
     slope.scatter_add_(1, column, -slope.sum(1, keepdim=True))
-    value = known_gradient(products, (log_total * weight).sum(), slope)
+    value = with_gradient(products, (log_total * weight).sum(), slope)
     if nu:
         value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()
-    return Outcome(value, used, used)
+    return LossOutput(value, used, used)
 
 
 @loss("n_pair")
-class NPair(OverPairs):
+class NPair(PairLoss):
     r"""Mean over anchors of their negatives, softly counted against one positive.
 
     .. math:: \frac1{|A|} \sum_{a \in A} \log\Bigl[1 + \sum_{n \in N_a} e^{f_a \cdot f_n - f_a \cdot f_p}\Bigr] + \nu R
@@ -89,7 +89,7 @@ class NPair(OverPairs):
         self.nu, self.embedding_divisor, self.miner = nu, embedding_divisor, miner
         self.regularizer: Regularizer = regularizer
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the drawn tuples."""
         return n_pair(
             pairs,

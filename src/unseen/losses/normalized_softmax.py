@@ -5,20 +5,20 @@ from torch.nn.functional import cross_entropy
 
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
-from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import inner_products, unit_vectors
-from unseen.losses.tuples import Outcome
+from unseen.losses.base import ProxyLoss
+from unseen.pairs.functional import inner_products, unit_vectors
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput
 
 
-def normalized_softmax(pairs: Pairs, proxies: Tensor, *, temperature: float) -> Outcome:
+def normalized_softmax(pairs: Pairs, proxies: Tensor, *, temperature: float) -> LossOutput:
     """The mean cross-entropy of cosine logits over all classes; formula and symbols are with `NormalizedSoftmax`."""
     logits = inner_products(pairs.normalized, unit_vectors(proxies)) / temperature
-    return Outcome(cross_entropy(logits, pairs.labels), len(pairs), len(pairs))
+    return LossOutput(cross_entropy(logits, pairs.labels), len(pairs), len(pairs))
 
 
 @loss("normalized_softmax")
-class NormalizedSoftmax(OverProxies):
+class NormalizedSoftmax(ProxyLoss):
     r"""Mean cross-entropy of the cosines between embeddings and learnt class vectors.
 
     .. math:: -\frac1n \sum_i \log \frac{e^{c_{i y_i} / T}}{\sum_c e^{c_{ic} / T}}
@@ -52,6 +52,6 @@ class NormalizedSoftmax(OverProxies):
         check_above("NormalizedSoftmax", "temperature", temperature, 0)
         self.temperature = temperature
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
         """The value over the batch."""
         return normalized_softmax(pairs, proxies, temperature=self.temperature)

@@ -5,13 +5,13 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
-from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import inner_products, log1p_sum_exp, unit_vectors
-from unseen.losses.tuples import Outcome
+from unseen.losses.base import ProxyLoss
+from unseen.pairs.functional import inner_products, log1p_sum_exp, unit_vectors
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput
 
 
-def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) -> Outcome:
+def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) -> LossOutput:
     """The soft hinges of every proxy over the batch; formula and symbols are with `ProxyAnchor`."""
     cosine = inner_products(unit_vectors(proxies), pairs.normalized)
     classes = torch.arange(len(proxies), device=proxies.device)
@@ -19,11 +19,11 @@ def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) 
     pull = log1p_sum_exp(-alpha * (cosine - margin), is_own)
     push = log1p_sum_exp(alpha * (cosine + margin), ~is_own)
     present = is_own.any(1).sum()
-    return Outcome(pull.sum() / present.clamp(min=1) + push.mean(), len(pairs), len(pairs))
+    return LossOutput(pull.sum() / present.clamp(min=1) + push.mean(), len(pairs), len(pairs))
 
 
 @loss("proxy_anchor")
-class ProxyAnchor(OverProxies):
+class ProxyAnchor(ProxyLoss):
     r"""Proxies as anchors: soft hinges of each class's proxy over the samples of the batch.
 
     .. math:: \frac1{|P^+|} \sum_{p \in P^+} \log\bigl[1 + \sum_{i: y_i = p} e^{-\alpha (c_{ip} - \delta)}\bigr]
@@ -62,6 +62,6 @@ class ProxyAnchor(OverProxies):
         check_at_least("ProxyAnchor", "margin", margin, 0)
         self.alpha, self.margin = alpha, margin
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
         """The value over the batch."""
         return proxy_anchor(pairs, proxies, alpha=self.alpha, margin=self.margin)

@@ -5,13 +5,13 @@ from torch import Tensor
 
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
-from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import inner_products, log_sum_exp, unit_vectors
-from unseen.losses.tuples import Outcome
+from unseen.losses.base import ProxyLoss
+from unseen.pairs.functional import inner_products, log_sum_exp, unit_vectors
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput
 
 
-def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> Outcome:
+def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> LossOutput:
     """The mean log-ratio of own to foreign proxies; formula and symbols are with `ProxyNCA`."""
     # -d^2 is 2 r^2 cos - 2 r^2, and what all proxies have in common cancels.
     exponents = inner_products(pairs.normalized, unit_vectors(proxies)) * (2 * radius**2)  # n x C
@@ -20,11 +20,11 @@ def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> Outcome:
     terms = log_sum_exp(exponents, is_foreign) - exponents.gather(1, own_class).squeeze(1)
     has_foreign = len(proxies) > 1
     used = len(pairs) * has_foreign
-    return Outcome(terms.mean() * has_foreign, used, used)
+    return LossOutput(terms.mean() * has_foreign, used, used)
 
 
 @loss("proxy_nca")
-class ProxyNCA(OverProxies):
+class ProxyNCA(ProxyLoss):
     r"""Squared distance to the own proxy against the softly nearest of all other proxies.
 
     .. math:: \frac1n \sum_i \Bigl( d^2_{i y_i} + \log \sum_{c \ne y_i} e^{-d^2_{ic}} \Bigr)
@@ -61,6 +61,6 @@ class ProxyNCA(OverProxies):
         check_above("ProxyNCA", "radius", radius, 0)
         self.radius = radius
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
         """The value over the batch."""
         return proxy_nca(pairs, proxies, radius=self.radius)

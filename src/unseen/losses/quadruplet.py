@@ -6,11 +6,11 @@ from torch import Tensor
 from unseen.core.checks import check_at_least
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.hinges import over_all, with_slopes
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import distance_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import distance_of
+from unseen.pairs.hinges import over_all, with_slopes
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 GRID = 2.0**40
 """Whether a hinge is active is decided on distances rounded to 1 / GRID, whole numbers that compare exactly."""
@@ -21,7 +21,7 @@ CLASS_STEP = 2**43
 
 def quadruplet(
     pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, second_margin: float, key: int | None
-) -> Outcome:
+) -> LossOutput:
     """Both hinges over chosen triplets, or over all that the chosen pairs form; formula with `Quadruplet`.
 
     `key` governs the draw of the fourth samples; only triplets need one.
@@ -29,7 +29,7 @@ def quadruplet(
     if isinstance(chosen, PairMasks):
         total, used, active = over_all(pairs.distance, chosen, margin)
         second, second_used, second_active = _over_disjoint(pairs, chosen, second_margin)
-        return Outcome(total / used.clamp(min=1) + second, used + second_used, active + second_active)
+        return LossOutput(total / used.clamp(min=1) + second, used + second_used, active + second_active)
     fourth, has_fourth = fourth_samples(pairs, chosen, key_from_torch() if key is None else key)
     rows = torch.stack((chosen.anchor, chosen.anchor, fourth))
     places = rows.mul_(pairs.similarity.shape[1]).add_(torch.stack((chosen.positive, chosen.negative, chosen.negative)))
@@ -44,7 +44,7 @@ def quadruplet(
     # A hinge pushes its farther pair and pulls its positive one by its share. Slopes of the distances are -1/d, and
     # end where rounding takes a similarity beyond 1.
     slopes = torch.cat((shares.sum(0, keepdim=True).neg_(), shares)).div_(distance).mul_(similarity < 1)
-    return Outcome(with_slopes((hinges * shares).sum(), pairs.similarity, places, slopes), is_used, is_active)
+    return LossOutput(with_slopes((hinges * shares).sum(), pairs.similarity, places, slopes), is_used, is_active)
 
 
 def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, Tensor]:
@@ -117,7 +117,7 @@ def _active_partners(
 
 
 @loss("quadruplet")
-class Quadruplet(OverPairs):
+class Quadruplet(PairLoss):
     r"""What positive pairs lack to be nearer than their negatives and than other classes' pairs.
 
     .. math:: \frac1{|T|} \sum_{(i,j,k) \in T} [d_{ij} - d_{ik} + \gamma_1]_+
@@ -148,6 +148,6 @@ class Quadruplet(OverPairs):
         check_at_least("Quadruplet", "second_margin", second_margin, 0)
         self.margin, self.second_margin, self.miner = margin, second_margin, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen triplets."""
         return quadruplet(pairs, chosen, margin=self.margin, second_margin=self.second_margin, key=key)

@@ -5,11 +5,11 @@ from torch import Tensor
 
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import counts_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import entries, known_gradient
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import entries, with_gradient
+from unseen.pairs.pair_terms import counts_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def places_of(mask: Tensor, counts: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def places_of(mask: Tensor, counts: Tensor) -> Tensor:
     return places
 
 
-def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> Outcome:
+def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutput:
     """One minus the smoothed average precision of the queries; formula and symbols are with `SmoothAP`."""
     similarity = pairs.similarity.detach()
     positives, negatives = counts_of(pairs, chosen)
@@ -48,11 +48,11 @@ def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> Outcome
         slope += moved
         slope.scatter_add_(1, column, moved.sum(1, keepdim=True).neg_())
     used = ((positives + negatives) * has_positive).sum()
-    return Outcome(known_gradient(pairs.similarity, value, slope), used, used)
+    return LossOutput(with_gradient(pairs.similarity, value, slope), used, used)
 
 
 @loss("smooth_ap")
-class SmoothAP(OverPairs):
+class SmoothAP(PairLoss):
     r"""One minus the mean over queries of their average precision, smoothed to have a gradient.
 
     .. math:: 1 - \frac1{|Q|} \sum_{q \in Q} \frac1{|P_q|} \sum_{i \in P_q}
@@ -80,6 +80,6 @@ class SmoothAP(OverPairs):
         check_above("SmoothAP", "temperature", temperature, 0)
         self.temperature, self.miner = temperature, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return smooth_ap(pairs, as_masks(pairs, chosen), temperature=self.temperature)

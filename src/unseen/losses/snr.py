@@ -9,11 +9,11 @@ from torch.autograd.function import once_differentiable
 
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.hinges import over_all, with_slopes
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import SHORTEST, inner_products
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import SHORTEST, inner_products
+from unseen.pairs.hinges import over_all, with_slopes
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 LARGEST_LOG_RATIO = math.log(1e10)
 """Ratios of two spreads count as at most this, so that their squares and gradients stay finite in float32."""
@@ -80,7 +80,7 @@ def noise_to_signal(correlation: Tensor, log_anchor: Tensor, log_other: Tensor) 
     return 1 + ratio * (ratio - 2 * correlation)
 
 
-def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regularization: float) -> Outcome:
+def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regularization: float) -> LossOutput:
     """The SNR value over chosen triplets, or over all that the chosen pairs form; formula with `SNR`."""
     signals = signals_of(pairs.embeddings)
     others = signals if pairs.is_self else signals_of(pairs.ref_embeddings)
@@ -97,7 +97,7 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
     if regularization:
         share = is_anchor * (regularization / is_anchor.sum(dtype=signals.lean.dtype).clamp_(min=1))
         value = value + (signals.lean.abs() * share).sum()
-    return Outcome(value, used, active)
+    return LossOutput(value, used, active)
 
 
 def _listed(
@@ -123,7 +123,7 @@ def _listed(
 
 
 @loss("snr")
-class SNR(OverPairs):
+class SNR(PairLoss):
     r"""What a positive's noise about its anchor lacks to be below a negative's by a margin.
 
     .. math:: \frac1{A} \sum_{(a,p,n) \in T} [v_{ap} - v_{an} + \gamma]_+ + \frac\lambda{|B|} \sum_{a \in B}
@@ -154,6 +154,6 @@ class SNR(OverPairs):
         check_at_least("SNR", "regularization", regularization, 0)
         self.margin, self.regularization, self.miner = margin, regularization, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen triplets."""
         return snr(pairs, chosen, margin=self.margin, regularization=self.regularization)

@@ -6,16 +6,16 @@ from torch.nn.functional import cross_entropy
 
 from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.registry import loss
-from unseen.losses.calls import OverProxies
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import inner_products, known_gradient, unit_vectors
-from unseen.losses.tuples import Outcome
+from unseen.losses.base import ProxyLoss
+from unseen.pairs.functional import inner_products, unit_vectors, with_gradient
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput
 
 SPREAD_EPSILON = 1e-5
 """Added to the squared distances of centres before the root, so that equal centres have a finite gradient."""
 
 
-def soft_triple(pairs: Pairs, centers: Tensor, *, scale: float, margin: float, gamma: float, tau: float) -> Outcome:
+def soft_triple(pairs: Pairs, centers: Tensor, *, scale: float, margin: float, gamma: float, tau: float) -> LossOutput:
     """The mean cross-entropy plus the spread of the centres, C x K x d; formula and symbols are with `SoftTriple`."""
     classes, per_class, _ = centers.shape
     unit = unit_vectors(centers.flatten(0, 1))
@@ -25,12 +25,12 @@ def soft_triple(pairs: Pairs, centers: Tensor, *, scale: float, margin: float, g
     similarity = (weights * constant).sum(2, keepdim=True)  # n x C x 1
     # A cosine moves its weight too, by how far it is from the weighted mean.
     slope = weights.mul_((constant - similarity).div_(gamma).add_(1))
-    logits = known_gradient(cosine, similarity, slope).squeeze(2) * scale
+    logits = with_gradient(cosine, similarity, slope).squeeze(2) * scale
     own_margin = logits.new_full((len(pairs), 1), -scale * margin)
     value = cross_entropy(logits.scatter_add(1, pairs.labels.unsqueeze(1), own_margin), pairs.labels)
     if per_class > 1:
         value = value + tau * spread_of(unit.view_as(centers))
-    return Outcome(value, len(pairs), len(pairs))
+    return LossOutput(value, len(pairs), len(pairs))
 
 
 def spread_of(centers: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def spread_of(centers: Tensor) -> Tensor:
 
 
 @loss("soft_triple")
-class SoftTriple(OverProxies):
+class SoftTriple(ProxyLoss):
     r"""Mean cross-entropy of softly nearest centres, and a pull among the centres of a class.
 
     .. math:: -\frac1n \sum_i \log \frac{e^{\lambda (S_{i y_i} - \delta)}}
@@ -99,6 +99,6 @@ class SoftTriple(OverProxies):
         self.centers_per_class = centers_per_class
         self.scale, self.margin, self.gamma, self.tau = scale, margin, gamma, tau
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> Outcome:
+    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
         """The value over the batch."""
         return soft_triple(pairs, proxies, scale=self.scale, margin=self.margin, gamma=self.gamma, tau=self.tau)

@@ -2,14 +2,14 @@
 
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import counts_of
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import entries, known_gradient, shares_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import entries, masked_softmax, with_gradient
+from unseen.pairs.pair_terms import counts_of
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
-def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> Outcome:
+def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutput:
     """Mean cross-entropy of the positives against all chosen pairs; formula and symbols are with `SupCon`."""
     similarity = pairs.similarity.detach()
     positives, negatives = counts_of(pairs, chosen)
@@ -17,16 +17,16 @@ def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> Outcome:
     # -1/|P| sum of log softmax is the log of the denominator minus the mean logit of the positives.
     own = entries(chosen.positive, similarity.dtype).div_(positives.clamp(min=1).unsqueeze(1))
     mean_logit = (similarity * own).sum(1).div_(temperature)
-    log_total, shares = shares_of(similarity / temperature, chosen.positive | chosen.negative)
+    log_total, shares = masked_softmax(similarity / temperature, chosen.positive | chosen.negative)
     weight = has_positive.to(similarity.dtype) / has_positive.sum().clamp(min=1)
     value = log_total.squeeze(1).sub_(mean_logit).mul_(weight).sum()
     slope = shares.sub_(own).mul_((weight / temperature).unsqueeze(1))
     used = ((positives + negatives) * has_positive).sum()
-    return Outcome(known_gradient(pairs.similarity, value, slope), used, used)
+    return LossOutput(with_gradient(pairs.similarity, value, slope), used, used)
 
 
 @loss("sup_con")
-class SupCon(OverPairs):
+class SupCon(PairLoss):
     r"""Mean over anchors of the cross-entropy of their positives in a softmax over all others.
 
     .. math:: \frac1n \sum_i \frac{-1}{|P_i|} \sum_{p \in P_i}
@@ -55,6 +55,6 @@ class SupCon(OverPairs):
         check_above("SupCon", "temperature", temperature, 0)
         self.temperature, self.miner = temperature, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen pairs."""
         return sup_con(pairs, as_masks(pairs, chosen), temperature=self.temperature)

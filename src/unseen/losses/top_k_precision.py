@@ -5,9 +5,9 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_count
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pairs import Pairs
-from unseen.losses.tuples import Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, PairMasks, Triplets, as_masks
 
 TIE = 2.0**-50
 """What a rank costs one column further on, in float64 and times 1 + margin: less than scores differ by, but no tie."""
@@ -40,17 +40,17 @@ def top_k_terms(
     return (scores.gather(1, columns) * sign).sum(1) + gap, columns, sign
 
 
-def top_k_precision(pairs: Pairs, chosen: PairMasks, *, k: int, margin: float) -> Outcome:
+def top_k_precision(pairs: Pairs, chosen: PairMasks, *, k: int, margin: float) -> LossOutput:
     """The mean over queries of the swaps that a perfect top k needs; formula and symbols are with `TopKPrecision`."""
     terms, _, sign = top_k_terms(pairs.similarity, chosen.positive, chosen.negative, k=k, margin=margin)
     positives, negatives = chosen.positive.sum(1), chosen.negative.sum(1)
     is_query = (positives > 0) & (negatives > 0)
     used = ((positives + negatives) * is_query).sum()
-    return Outcome(terms.sum() / is_query.sum().clamp(min=1), used, (sign != 0).sum())
+    return LossOutput(terms.sum() / is_query.sum().clamp(min=1), used, (sign != 0).sum())
 
 
 @loss("top_k_precision")
-class TopKPrecision(OverPairs):
+class TopKPrecision(PairLoss):
     r"""Mean over queries of what the wrong candidates in the top k outrank the right ones by.
 
     .. math:: \frac1{|Q|} \sum_{q \in Q} \Bigl( \gamma |N_q| + \sum_{i \in N_q} s_{qi} - \sum_{i \in P_q} s_{qi} \Bigr)
@@ -85,6 +85,6 @@ class TopKPrecision(OverPairs):
         check_above("TopKPrecision", "margin", margin, 0)
         self.k, self.margin = k, margin
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen candidates."""
         return top_k_precision(pairs, as_masks(pairs, chosen), k=self.k, margin=self.margin)

@@ -6,11 +6,11 @@ import torch
 
 from unseen.core.checks import check_above, check_choice
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.hinges import over_all, with_slopes
-from unseen.losses.pairs import Pairs
-from unseen.losses.pieces import distance_of, squared_distance_of
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets
+from unseen.losses.base import PairLoss
+from unseen.pairs.functional import distance_of, squared_distance_of
+from unseen.pairs.hinges import over_all, with_slopes
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def triplet(
@@ -20,12 +20,12 @@ def triplet(
     margin: float,
     squared: bool,
     reduction: Literal["all", "active"],
-) -> Outcome:
+) -> LossOutput:
     """The triplet value over chosen triplets, or over all that the chosen pairs form; formula with `Triplet`."""
     if isinstance(chosen, PairMasks):
         total, used, active = over_all(pairs.squared_distance if squared else pairs.distance, chosen, margin)
         count = active if reduction == "active" else used
-        return Outcome(total / count.clamp(min=1), used, active)
+        return LossOutput(total / count.clamp(min=1), used, active)
     places = torch.stack((chosen.positive, chosen.negative)).add_(chosen.anchor * pairs.similarity.shape[1])
     similarity = pairs.similarity.detach().take(places)
     distance = squared_distance_of(similarity) if squared else distance_of(similarity)
@@ -39,11 +39,11 @@ def triplet(
     else:
         slopes = (is_active & (similarity < 1)) / distance.mul_(count)
     slopes[0].neg_()
-    return Outcome(with_slopes(hinge.sum() / count, pairs.similarity, places, slopes), number, is_active)
+    return LossOutput(with_slopes(hinge.sum() / count, pairs.similarity, places, slopes), number, is_active)
 
 
 @loss("triplet")
-class Triplet(OverPairs):
+class Triplet(PairLoss):
     r"""What the positive of a triplet lacks to be nearer than its negative by a margin.
 
     .. math:: \frac1{|T|} \sum_{(a,p,n) \in T} [D_{ap} - D_{an} + \gamma]_+
@@ -77,6 +77,6 @@ class Triplet(OverPairs):
         self.margin, self.squared, self.miner = margin, squared, miner
         self.reduction: Literal["all", "active"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The value over the chosen triplets."""
         return triplet(pairs, chosen, margin=self.margin, squared=self.squared, reduction=self.reduction)

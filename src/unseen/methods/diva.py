@@ -13,12 +13,12 @@ from unseen.core.checks import check_above, check_at_least, check_between, check
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import method
-from unseen.losses.calls import own_parameters_of
-from unseen.losses.pieces import unit_vectors
+from unseen.losses.base import own_parameters_of
 from unseen.methods.diva_queue import WEIGHT_AXES, Queue, WeightAxis, own_key_among
 from unseen.methods.diva_triplets import SHARED_MODES, SharedMode, intra_triplets, shared_triplets
-from unseen.methods.objective import Ground, Objective, Passed
+from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
 from unseen.models import SideBySide
+from unseen.pairs.functional import unit_vectors
 
 HEADS = ("discriminative", "shared", "intra", "self")
 HIDDEN = 512
@@ -51,7 +51,7 @@ def correlation(target: Tensor, source: Tensor, regressor: nn.Module) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Headed(Passed):
+class HeadOutput(ForwardOutput):
     """Embeddings, what each head made of the first views, and the keys of the second ones at length 1."""
 
     heads: tuple[Tensor, ...]
@@ -63,14 +63,14 @@ class DiVAObjective(Objective):
 
     views = 2
 
-    def __init__(self, ground: Ground, settings: "DiVA") -> None:
+    def __init__(self, ground: MethodInputs, settings: "DiVA") -> None:
         size = ground.model.width // len(HEADS)
         super().__init__(ground.model, ground.new_loss(size))
         if "ref_emb" not in inspect.signature(self.loss.forward).parameters:
             raise ConfigError(
                 "diva mines triplets of its own and needs a loss over pairs or tuples",
                 got=type(self.loss).__name__,
-                use="--loss margin --miner distance",
+                hint="Use --loss margin --miner distance.",
             )
         self.settings = settings
         self.shared_loss, self.intra_loss = ground.new_loss(size), ground.new_loss(size)
@@ -81,7 +81,7 @@ class DiVAObjective(Objective):
         self.key_model = deepcopy(ground.model).requires_grad_(False)
         self.queue = Queue(settings.queue_size, size)
 
-    def forward(self, inputs: Tensor, *, key: int) -> Headed:
+    def forward(self, inputs: Tensor, *, key: int) -> HeadOutput:
         """Heads of the first views, keys of the second ones."""
         queries, others = inputs.chunk(2)
         heads = tuple(part.float() for part in self._head.parts(self.model.backbone(queries)))
@@ -91,11 +91,11 @@ class DiVAObjective(Objective):
             order = torch.randperm(len(others), generator=torch_generator(derive(key, "shuffled"))).to(inputs.device)
             keys = self.key_model.head.parts(self.key_model.backbone(others[order]))[HEADS.index("self")]
             keys = unit_vectors(keys.float())[order.argsort()]
-        return Headed(embeddings=embeddings, heads=heads, keys=keys)
+        return HeadOutput(embeddings=embeddings, heads=heads, keys=keys)
 
-    def value(self, passed: Passed, labels: Tensor, *, key: int) -> Tensor:
+    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The losses of the heads, and minus their correlations."""
-        assert isinstance(passed, Headed)
+        assert isinstance(passed, HeadOutput)
         settings = self.settings
         discriminative, shared, intra, own = passed.heads
         value = self.loss_of(discriminative, labels, key=key)
@@ -120,9 +120,9 @@ class DiVAObjective(Objective):
         return value
 
     @torch.no_grad()
-    def after_step(self, passed: Passed, *, key: int) -> None:
+    def after_step(self, passed: ForwardOutput, *, key: int) -> None:
         """Move the key model towards the model, then put the keys in the queue."""
-        assert isinstance(passed, Headed)
+        assert isinstance(passed, HeadOutput)
         for average, parameter in zip(self.key_model.parameters(), self.model.parameters(), strict=True):
             average.lerp_(parameter, 1 - self.settings.momentum)
         self.queue.put(passed.keys)
@@ -220,11 +220,11 @@ class DiVA:
         """Four linear heads that share the embedding."""
         if embedding_size is None or embedding_size % len(HEADS):
             raise ConfigError(
-                "diva: four heads share the embedding equally", got=embedding_size, use="--embedding-size 512"
+                "diva: four heads share the embedding equally", got=embedding_size, hint="Use --embedding-size 512."
             )
         first, others = self.head_weights
         return SideBySide(width, embedding_size, weights=(first, *[others] * (len(HEADS) - 1)))
 
-    def over(self, ground: Ground) -> Objective:
+    def build(self, ground: MethodInputs) -> Objective:
         """The objective of a run."""
         return DiVAObjective(ground, self)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from unseen.losses.pieces import inner_products
 from unseen.miners.distance import log_inverse_density
+from unseen.pairs.functional import inner_products
 
 LOWER_CUTOFF, UPPER_CUTOFF = 0.5, 1.4
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from unseen.core.randomness import derive, torch_generator
-from unseen.losses.pairs import Pairs
-from unseen.losses.tuples import Triplets
 from unseen.miners.distance import DistanceWeighted
-from unseen.miners.draws import draw, triplets_of, uniform_numbers
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.random_choice import draw, triplets_of, uniform_numbers
+from unseen.pairs.tuples import Triplets
 
 SharedMode = Literal["standard", "full", "random"]
 SHARED_MODES = ("standard", "full", "random")

@@ -10,9 +10,9 @@ from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import method
 from unseen.losses.cross_batch_memory import CrossBatchMemory
-from unseen.methods.objective import Ground, Objective, Passed
+from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
 from unseen.models import channels_last, in_steps, linear_head
-from unseen.models.cutting import Step
+from unseen.models.split_backbone import Step
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def stage_starts(steps: list[Step], most: int) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixed(Passed):
+class Mixed(ForwardOutput):
     """Embeddings of mixed items, and how they were mixed."""
 
     mix: Mix
@@ -65,7 +65,7 @@ class MixupObjective(Objective):
 
     embeds = False
 
-    def __init__(self, ground: Ground, settings: "ManifoldMixup") -> None:
+    def __init__(self, ground: MethodInputs, settings: "ManifoldMixup") -> None:
         super().__init__(ground.model, ground.new_loss(ground.model.width))
         self.alpha = settings.alpha
         # The model's own modules, in a plain list: they are registered once, in the model.
@@ -77,7 +77,7 @@ class MixupObjective(Objective):
                 raise ConfigError(
                     f"mixup cannot mix inside {type(ground.model.backbone).__name__}, whose steps do not run one after"
                     " the other",
-                    use="--method mixup:stages=0, which mixes the inputs",
+                    hint="Use --method mixup:stages=0, which mixes the inputs.",
                 )
             self.places += stage_starts(self._steps, settings.stages)
 
@@ -96,7 +96,7 @@ class MixupObjective(Objective):
             hidden = step(mix.of(hidden) if number == place else hidden)
         return Mixed(embeddings=self.model.head(hidden), mix=mix)
 
-    def value(self, passed: Passed, labels: Tensor, *, key: int) -> Tensor:
+    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The two losses by their shares; tuples are mined for each labelling by itself."""
         assert isinstance(passed, Mixed)
         mix = passed.mix
@@ -141,13 +141,13 @@ class ManifoldMixup:
         """A linear head."""
         return linear_head(width, embedding_size)
 
-    def over(self, ground: Ground) -> Objective:
+    def build(self, ground: MethodInputs) -> Objective:
         """The objective of a run."""
         objective = MixupObjective(ground, self)
         if isinstance(objective.loss, CrossBatchMemory):
             raise ConfigError(
                 "mixup cannot mix what a memory holds: its items have one label each",
                 got="cross_batch_memory",
-                use="the loss inside it",
+                hint="Use the loss inside it.",
             )
         return objective

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from unseen.losses.calls import own_parameters_of
-from unseen.losses.tuples import Triplets, Usage
+from unseen.losses.base import own_parameters_of
 from unseen.models import Embedder
+from unseen.pairs.tuples import Triplets, Usage
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class MethodInputs:
     """What a method builds on.
 
     ===========  =============================================================================================
@@ -37,7 +37,7 @@ class Ground:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passed:
+class ForwardOutput:
     """What the networks made of a batch; methods add what they need.
 
     `embeddings` are those of the batch's items as the model gives them at evaluation: the guards look at them, and
@@ -48,7 +48,7 @@ class Passed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithFeatures(Passed):
+class WithFeatures(ForwardOutput):
     """The same with the pooled features that the head was given."""
 
     features: Tensor
@@ -66,7 +66,7 @@ class Objective(nn.Module, ABC):
     model        embeds at evaluation; it is what a run keeps
     loss         the loss on the model's embedding; its usage tells empty batches
     views        views of every item in a batch; inputs hold the first of all items, then the second of all items
-    embeds       whether `Passed.embeddings` are those of single items
+    embeds       whether `ForwardOutput.embeddings` are those of single items
     ===========  =================================================================================================
     """
 
@@ -79,15 +79,15 @@ class Objective(nn.Module, ABC):
         self.loss = loss
         self._takes_key = "key" in inspect.signature(loss.forward).parameters
 
-    def forward(self, inputs: Tensor, *, key: int) -> Passed:
+    def forward(self, inputs: Tensor, *, key: int) -> ForwardOutput:
         """What the networks make of a batch."""
-        return Passed(embeddings=self.model(inputs))
+        return ForwardOutput(embeddings=self.model(inputs))
 
     @abstractmethod
-    def value(self, passed: Passed, labels: Tensor, *, key: int) -> Tensor:
+    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The number that becomes smaller."""
 
-    def after_step(self, passed: Passed, *, key: int) -> None:
+    def after_step(self, passed: ForwardOutput, *, key: int) -> None:
         """What follows the optimiser's step: queues, running averages, steps of `optimizers()`."""
         return
 
@@ -132,6 +132,6 @@ class Method(Protocol):
         """The head on pooled features of a width; None as the size leaves features as they are."""
         ...
 
-    def over(self, ground: Ground) -> Objective:
+    def build(self, ground: MethodInputs) -> Objective:
         """The objective of a run."""
         ...

@@ -3,14 +3,14 @@
 from torch import Tensor, nn
 
 from unseen.core.registry import method
-from unseen.methods.objective import Ground, Objective, Passed
+from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
 from unseen.models import linear_head
 
 
 class PlainObjective(Objective):
     """The loss on the model's embedding, and nothing else."""
 
-    def value(self, passed: Passed, labels: Tensor, *, key: int) -> Tensor:
+    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The loss."""
         return self.loss_of(passed.embeddings, labels, key=key)
 
@@ -36,6 +36,6 @@ class Plain:
         """A linear head."""
         return linear_head(width, embedding_size)
 
-    def over(self, ground: Ground) -> Objective:
+    def build(self, ground: MethodInputs) -> Objective:
         """The objective of a run."""
         return PlainObjective(ground.model, ground.new_loss(ground.model.width))

@@ -12,10 +12,10 @@ from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import method
-from unseen.losses.calls import own_parameters_of
-from unseen.losses.pieces import inner_products, unit_vectors
-from unseen.methods.objective import Ground, Objective, Passed, WithFeatures
+from unseen.losses.base import own_parameters_of
+from unseen.methods.objective import ForwardOutput, MethodInputs, Objective, WithFeatures
 from unseen.models import linear_head
+from unseen.pairs.functional import inner_products, unit_vectors
 
 
 def similarities(rows: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class S2SDObjective(Objective):
 
     steps: Tensor
 
-    def __init__(self, ground: Ground, settings: "S2SD") -> None:
+    def __init__(self, ground: MethodInputs, settings: "S2SD") -> None:
         super().__init__(ground.model, ground.new_loss(ground.model.width))
         self.temperature, self.weight = settings.temperature, settings.weight
         self.feature_weight, self.delay = settings.feature_weight, settings.delay
@@ -64,7 +64,7 @@ class S2SDObjective(Objective):
         targets = [branch(passed.features) for branch in self.branches]
         return Branched(embeddings=passed.embeddings, features=passed.features, targets=targets)
 
-    def value(self, passed: Passed, labels: Tensor, *, key: int) -> Tensor:
+    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The losses of all embeddings, and the distillation into the one that is used."""
         assert isinstance(passed, Branched)
         learnt = similarities(passed.embeddings)
@@ -79,7 +79,7 @@ class S2SDObjective(Objective):
             value = value + self.feature_weight * distillation(learnt, pooled, self.temperature)
         return value
 
-    def after_step(self, passed: Passed, *, key: int) -> None:
+    def after_step(self, passed: ForwardOutput, *, key: int) -> None:
         """Count the step, for the delay."""
         self.steps += 1
 
@@ -129,7 +129,7 @@ class S2SD:
         delay: int = 1000,
     ) -> None:
         if not targets:
-            raise ConfigError("S2SD: targets must hold at least one width", use="s2sd:targets=[1024]")
+            raise ConfigError("S2SD: targets must hold at least one width", hint="Use s2sd:targets=[1024].")
         for size in targets:
             check_count("S2SD", "targets", size)
         check_at_least("S2SD", "weight", weight, 0)
@@ -143,6 +143,6 @@ class S2SD:
         """A linear head."""
         return linear_head(width, embedding_size)
 
-    def over(self, ground: Ground) -> Objective:
+    def build(self, ground: MethodInputs) -> Objective:
         """The objective of a run."""
         return S2SDObjective(ground, self)

@@ -11,7 +11,7 @@ from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import method
-from unseen.methods.objective import Ground, Objective, Passed, WithFeatures
+from unseen.methods.objective import ForwardOutput, MethodInputs, Objective, WithFeatures
 from unseen.models import linear_head
 
 BETAS = (0.5, 0.999)
@@ -43,7 +43,7 @@ class UniformPriorObjective(Objective):
 
     steps: Tensor
 
-    def __init__(self, ground: Ground, settings: "UniformPrior") -> None:
+    def __init__(self, ground: MethodInputs, settings: "UniformPrior") -> None:
         super().__init__(ground.model, ground.new_loss(ground.model.width))
         self.chunk, self.weight, self.interval = settings.chunk, settings.weight, settings.interval
         with seeded(derive(ground.seed, "discriminator")):
@@ -61,13 +61,13 @@ class UniformPriorObjective(Objective):
         """Embeddings and features."""
         return self.with_features(inputs)
 
-    def value(self, passed: Passed, labels: Tensor, *, key: int) -> Tensor:
+    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The loss and the weighted prior."""
         assert isinstance(passed, WithFeatures)
         prior = is_called_real(self.discriminator, chunks_of(passed.features, self.chunk))
         return self.loss_of(passed.embeddings, labels, key=key) + self.weight * prior
 
-    def after_step(self, passed: Passed, *, key: int) -> None:
+    def after_step(self, passed: ForwardOutput, *, key: int) -> None:
         """The discriminator's step, at every `interval`-th step of the run."""
         assert isinstance(passed, WithFeatures)
         if self.steps % self.interval == 0:
@@ -124,19 +124,19 @@ class UniformPrior:
         """A linear head."""
         return linear_head(width, embedding_size)
 
-    def over(self, ground: Ground) -> Objective:
+    def build(self, ground: MethodInputs) -> Objective:
         """The objective of a run."""
         backbone = ground.model.backbone
         if not any(parameter.requires_grad for parameter in backbone.parameters()):
             raise ConfigError(
                 "uniform_prior spreads the features below the head, and nothing below the head is trained here",
-                use="--depth top or full on images",
+                hint="Use --depth top or full on images.",
             )
         if backbone.width % self.chunk:
             divisors = [size for size in range(1, 257) if backbone.width % size == 0]
             raise ConfigError(
                 f"uniform_prior: chunk must divide the {backbone.width} features",
                 got=self.chunk,
-                use=f"uniform_prior:chunk={divisors[-1]}",
+                hint=f"Use uniform_prior:chunk={divisors[-1]}.",
             )
         return UniformPriorObjective(ground, self)

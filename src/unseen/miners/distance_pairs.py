@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 from unseen.core.registry import miner
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import PairIndices, PairMasks
 from unseen.miners.distance import DistanceWeighted, log_inverse_density
-from unseen.miners.draws import draw_distinct, gumbel_numbers
+from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.random_choice import draw_distinct, gumbel_numbers
+from unseen.pairs.tuples import PairIndices, PairMasks
 
 BEYOND = 100.0
 """By how much the log-weights of negatives beyond the cut-off lie below the others: no draw bridges exp(100)."""

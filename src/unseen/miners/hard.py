@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from unseen.core.registry import miner
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import Triplets
-from unseen.miners.draws import triplets_of
+from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.random_choice import triplets_of
+from unseen.pairs.tuples import Triplets
 
 
 @miner("hard")

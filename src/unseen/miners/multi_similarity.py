@@ -5,8 +5,8 @@ from torch import Tensor
 
 from unseen.core.checks import check_at_least
 from unseen.core.registry import miner
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import PairIndices, PairMasks
+from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.tuples import PairIndices, PairMasks
 
 
 @miner("multi_similarity")

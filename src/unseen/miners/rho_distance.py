@@ -6,9 +6,9 @@ from torch import Tensor
 from unseen.core.checks import check_between
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import miner
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import Triplets
 from unseen.miners.distance import DistanceWeighted
+from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.tuples import Triplets
 
 
 def switch(found: Triplets, is_switched: Tensor) -> Triplets:

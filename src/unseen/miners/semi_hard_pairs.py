@@ -7,9 +7,9 @@ from torch import Tensor
 
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import miner
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import PairIndices, PairMasks
-from unseen.miners.draws import draw_distinct, gumbel_numbers
+from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.random_choice import draw_distinct, gumbel_numbers
+from unseen.pairs.tuples import PairIndices, PairMasks
 
 
 @miner("semi_hard_pairs")

@@ -5,9 +5,9 @@ from torch import Tensor
 
 from unseen.core.checks import check_count
 from unseen.core.registry import miner
-from unseen.losses.pairs import Pairs, pairs_of
-from unseen.losses.tuples import Triplets
-from unseen.miners.draws import draw, triplets_of, uniform_numbers
+from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.random_choice import draw, triplets_of, uniform_numbers
+from unseen.pairs.tuples import Triplets
 
 
 @miner("soft_hard")

@@ -9,7 +9,7 @@ from torch import Tensor, cat, nn
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
-from unseen.models.cutting import channels_last
+from unseen.models.split_backbone import channels_last
 from unseen.models.weights import fetched, load_into, read_weights, without_prefix
 
 Pooling = Literal["average", "max"]
@@ -150,7 +150,7 @@ class BNInception(nn.Module):
         check_choice("BNInception", "pooling", pooling, ("average", "max"))
         check_choice("BNInception", "pretrained", pretrained, ("hub", None))
         if weights is not None and pretrained is not None:
-            raise ConfigError("BNInception: weights and pretrained were both given", use="one of them")
+            raise ConfigError("BNInception: weights and pretrained were both given", hint="Use one of them.")
         self.pooling, self.weights, self.pretrained, self.channels = pooling, weights, pretrained, channels
         self.has_pretrained_weights = weights is not None or pretrained is not None
         self.bgr = _BlueGreenRed()
@@ -174,7 +174,7 @@ class BNInception(nn.Module):
         return images
 
     def _published(self) -> Path:
-        return fetched(PUBLISHED, PUBLISHED_SHA256, use="a local file: bn_inception:weights=FILE")
+        return fetched(PUBLISHED, PUBLISHED_SHA256, hint="Use a local file: bn_inception:weights=FILE.")
 
 
 def from_published(weights: dict[str, Tensor], wanted: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_count
 from unseen.core.registry import backbone
-from unseen.models.cutting import Step, channels_last
+from unseen.models.split_backbone import Step, channels_last
 
 
 @backbone("convnet")

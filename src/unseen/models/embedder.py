@@ -112,7 +112,9 @@ def build_embedder(
         supplied |= {"channels": input_shape[0], "size": input_shape[-1]}
     record = model_record(model)
     if len(input_shape) == 1 and record["name"] != "identity":
-        raise ConfigError(f"model '{record['name']}' needs images, the data holds features", use="--model identity")
+        raise ConfigError(
+            f"model '{record['name']}' needs images, the data holds features", hint="Use --model identity."
+        )
     with seeded(derive(seed, "model weights")):
         backbone = build(backbones, record, supplied)
         return Embedder(backbone, embedding_size=embedding_size, batch_norm=batch_norm, head=head)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
-from unseen.models.cutting import Step, channels_last, steps_in
+from unseen.models.split_backbone import Step, channels_last, steps_in
 from unseen.models.weights import fetched, load_into, read_weights
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -21,7 +21,7 @@ def _torchvision_googlenet() -> Any:
         from torchvision.models import googlenet
     except ImportError:
         raise ConfigError(
-            "googlenet needs torchvision, which is not installed", use="pip install unseen[vision]"
+            "googlenet needs torchvision, which is not installed", hint="Use pip install unseen[vision]."
         ) from None
     return googlenet
 
@@ -64,7 +64,7 @@ class GoogLeNet(nn.Module):
         check_choice("GoogLeNet", "channels", channels, (3,))
         check_choice("GoogLeNet", "pretrained", pretrained, ("hub", None))
         if weights is not None and pretrained is not None:
-            raise ConfigError("GoogLeNet: weights and pretrained were both given", use="one of them")
+            raise ConfigError("GoogLeNet: weights and pretrained were both given", hint="Use one of them.")
         self.weights, self.pretrained, self.channels = weights, pretrained, channels
         self.has_pretrained_weights = weights is not None or pretrained is not None
         self.scale = _Scale()
@@ -85,4 +85,4 @@ class GoogLeNet(nn.Module):
         return [("scale", self.scale), *steps.items(), ("flatten", nn.Flatten()), *last]
 
     def _published(self) -> Path:
-        return fetched(PUBLISHED, "1378be20", use="a local file: googlenet:weights=FILE")
+        return fetched(PUBLISHED, "1378be20", hint="Use a local file: googlenet:weights=FILE.")

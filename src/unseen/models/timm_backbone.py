@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone, nearest
-from unseen.models.cutting import Step, channels_last, steps_in
-from unseen.models.known import known_backbones
+from unseen.models.backbone_facts import backbone_facts
+from unseen.models.split_backbone import Step, channels_last, steps_in
 from unseen.models.weights import PRETRAINED, earlier_download, hub_answers, lite0_weights, load_into, read_weights
 
 
@@ -17,7 +17,7 @@ def _timm() -> Any:
         import timm
     except ImportError:
         raise ConfigError(
-            "a timm backbone needs timm, which is not installed", use="pip install unseen[vision]"
+            "a timm backbone needs timm, which is not installed", hint="Use pip install unseen[vision]."
         ) from None
     return timm
 
@@ -29,7 +29,7 @@ def known_architectures() -> list[str]:
 
 def normalisation_of(architecture: str) -> dict[str, list[float]]:
     """Mean and standard deviation of the inputs that an architecture's published weights were trained with."""
-    known = known_backbones().get(architecture)
+    known = backbone_facts().get(architecture)
     if known is not None:
         return {"mean": list(known.mean), "std": list(known.std)}
     if architecture in backbone:
@@ -62,7 +62,7 @@ class Timm(nn.Module):
         if not timm.is_model(architecture):
             raise ConfigError(f"timm has no architecture '{architecture}'{nearest(architecture, timm.list_models())}")
         if weights is not None and pretrained is not None:
-            raise ConfigError("Timm: weights and pretrained were both given", use="one of them")
+            raise ConfigError("Timm: weights and pretrained were both given", hint="Use one of them.")
         if pretrained is not None and pretrained not in PRETRAINED:
             raise ConfigError(f"Timm: pretrained must be one of {', '.join(PRETRAINED)} or none", got=pretrained)
         self.architecture, self.weights, self.pretrained, self.channels = architecture, weights, pretrained, channels
@@ -96,7 +96,7 @@ def _body(architecture: str, channels: int, *, from_hub: bool) -> nn.Module:
             raise ConfigError(
                 f"the weights of {architecture} did not come from the hub: it cannot be reached, and no earlier"
                 " download is on this machine",
-                use=f"a local file: {architecture}:weights=FILE",
+                hint=f"Use a local file: {architecture}:weights=FILE.",
             )
         settings["pretrained_cfg_overlay"] = {"file": file}
     try:
@@ -108,7 +108,7 @@ def _body(architecture: str, channels: int, *, from_hub: bool) -> nn.Module:
         reason = " ".join(str(problem).split())[:200] or type(problem).__name__
         raise ConfigError(
             f"the weights of {architecture} did not come from the hub: {reason}",
-            use=f"a local file: {architecture}:weights=FILE",
+            hint=f"Use a local file: {architecture}:weights=FILE.",
         ) from None
 
 

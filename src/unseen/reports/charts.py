@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unseen.reports.content import Row
-from unseen.reports.drawing import SHAPES, Drawing, Label, Path, line, mark, series, short, spread, ticks
-from unseen.reports.paired import PairedScore, paired_texts
-from unseen.reports.ranking import Entry, Ranking
-from unseen.reports.text import cut, full, isolated, listed, number, signed
+from unseen.core.text import cut, full, isolated, listed, number, signed
+from unseen.figures.drawing import SHAPES, Drawing, Label, Path, line, mark, series, short, spread, ticks
+from unseen.studies.results.content import Row
+from unseen.studies.results.paired import PairedScore, paired_texts
+from unseen.studies.results.ranking import Entry, Ranking
 
 Points = list[tuple[float, float]]
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from unseen.evaluation.shown_failures import ShownFailures
+from unseen.core.text import cut, isolated
+from unseen.evaluation.failure_sample import FailureSample
 from unseen.reports.gallery import Tile, picture
-from unseen.reports.text import cut, isolated
 from unseen.reports.thumbnails import as_grey, find_ink
 
 MOST_WORST = 6
@@ -45,7 +45,7 @@ class FailureGallery:
     threshold: str
 
 
-def failure_gallery(shown: ShownFailures) -> FailureGallery:
+def failure_gallery(shown: FailureSample) -> FailureGallery:
     """The first failures of each kind."""
     images = None if shown.thumbnails is None else as_grey(shown.thumbnails)
     ink = None if images is None else find_ink(images)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unseen.evaluation.shown import Shown
-from unseen.reports.text import cut, isolated
+from unseen.core.text import cut, isolated
+from unseen.evaluation.report_sample import ReportSample
 from unseen.reports.thumbnails import Ink, as_grey, find_ink, photograph, tinted
 
 MOST_QUERIES = 8
@@ -58,7 +58,7 @@ def picture(images: np.ndarray | None, ink: Ink | None, *position: int) -> str:
     return tinted(image, ink, (0, 0, 0), PIXELS) if ink else photograph(image, PIXELS)
 
 
-def _pictures(shown: Shown) -> _Pictures:
+def _pictures(shown: ReportSample) -> _Pictures:
     """Drawings where queries and neighbours both are ink on one background, else photographs."""
     queries = None if shown.query_thumbnails is None else as_grey(shown.query_thumbnails)
     neighbours = shown.neighbour_thumbnails
@@ -70,7 +70,7 @@ def _pictures(shown: Shown) -> _Pictures:
     return _Pictures(queries, neighbours, inks[0] if inks and None not in inks else None)
 
 
-def _neighbours(shown: Shown, pictures: _Pictures, query: int, method: str) -> Found:
+def _neighbours(shown: ReportSample, pictures: _Pictures, query: int, method: str) -> Found:
     tiles = []
     for rank in range(min(MOST_NEIGHBOURS, shown.neighbour_right.shape[1])):
         name = isolated(cut(str(shown.neighbour_names[query, rank]), 200))
@@ -86,7 +86,7 @@ def _neighbours(shown: Shown, pictures: _Pictures, query: int, method: str) -> F
     return Found(method, tuple(tiles))
 
 
-def gallery(runs: Sequence[tuple[str, Shown]]) -> tuple[Query, ...]:
+def gallery(runs: Sequence[tuple[str, ReportSample]]) -> tuple[Query, ...]:
     """The first queries of the first run, with what every run found for the query of that name."""
     if not runs or len(runs[0][1].query_names) == 0:
         return ()

@@ -10,18 +10,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from unseen.analyses.transfer import pair_of
 from unseen.core.files import write_text
+from unseen.core.text import clean, cut, duration, full, listed, number
+from unseen.figures.drawing import Drawing
 from unseen.reports.charts import curve, curve_chart, difference_strip, reach, score_chart, strip
-from unseen.reports.content import Content, Row
-from unseen.reports.drawing import Drawing
+from unseen.reports.embedding_map import Hue, Map, draw_map
 from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
-from unseen.reports.maps import Hue, Map, draw_map
-from unseen.reports.paired import Paired, paired_differences, paired_texts
-from unseen.reports.ranking import Entry, Ranking, are_percentages, cell, rankings, stamp
 from unseen.reports.shift_views import climb_views, transfer_views
-from unseen.reports.text import clean, cut, duration, full, listed, number
-from unseen.reports.transfer import pair_of
+from unseen.studies.results.content import Content, Row
+from unseen.studies.results.paired import Paired, paired_differences, paired_texts
+from unseen.studies.results.ranking import Entry, Ranking, are_percentages, cell, rankings, stamp
 
 MOST_COLUMNS = 5  # scores beside each other in the ranking; the others follow in a table of their own
 BESIDE = ("map@r", "map@1000", "nmi", "f1")  # what tells most beside recall@1

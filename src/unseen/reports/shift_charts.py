@@ -3,18 +3,18 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from unseen.reports.capacity import Backbone
+from unseen.analyses.capacity import Backbone
+from unseen.analyses.generalisation import LadderResult, MethodCurve
+from unseen.analyses.structure import Relation, Trend
+from unseen.core.text import cut, full, isolated, number
+from unseen.figures.drawing import Drawing, Label, Path, line, mark, series, short, spread, ticks
 from unseen.reports.charts import Points, Scale, finite
-from unseen.reports.drawing import Drawing, Label, Path, line, mark, series, short, spread, ticks
-from unseen.reports.generalisation import Climb, Course
-from unseen.reports.structure import Relation, Trend
-from unseen.reports.text import cut, full, isolated, number
 
 _LEFT, _RIGHT, _TOP = 48.0, 640.0, 26.0
 _ROW = 15.0  # between two rows of names above a chart
 
 
-def colours(climb: Climb) -> dict[int, str]:
+def colours(climb: LadderResult) -> dict[int, str]:
     """The style-sheet classes of each method by its position: trained ones by name, as in the curves over epochs."""
     names = sorted({course.method for course in climb.courses if course.is_trained})
     untrained = [place for place, course in enumerate(climb.courses) if not course.is_trained]
@@ -24,7 +24,7 @@ def colours(climb: Climb) -> dict[int, str]:
     }
 
 
-def distance_chart(climb: Climb, score: str, *, percent: bool) -> Drawing | None:
+def distance_chart(climb: LadderResult, score: str, *, percent: bool) -> Drawing | None:
     """A score of every method over the distance of the rungs: means as a line, the spread of seeds as bars."""
     css = colours(climb)
     lines = []
@@ -34,7 +34,7 @@ def distance_chart(climb: Climb, score: str, *, percent: bool) -> Drawing | None
     return _lines_chart(climb, lines, f"{isolated(score)} of each method over distance", percent=percent)
 
 
-def capacity_chart(climb: Climb, backbones: Sequence[Backbone], score: str, *, percent: bool) -> Drawing | None:
+def capacity_chart(climb: LadderResult, backbones: Sequence[Backbone], score: str, *, percent: bool) -> Drawing | None:
     """A score of every backbone over the distance of the rungs; without training in the same colour, dashed."""
     lines = []
     for place, backbone in enumerate(backbones):
@@ -46,7 +46,7 @@ def capacity_chart(climb: Climb, backbones: Sequence[Backbone], score: str, *, p
 
 
 def _lines_chart(
-    climb: Climb, lines: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], words: str, *, percent: bool
+    climb: LadderResult, lines: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], words: str, *, percent: bool
 ) -> Drawing | None:
     ends = finite([mean + side * spread_of for _, _, bars in lines for mean, spread_of in bars for side in (-1, 1)])
     if not ends:
@@ -91,7 +91,7 @@ def _lines_chart(
     return drawing
 
 
-def course_panel(climb: Climb, course: Course, css: str, score: str, *, percent: bool) -> Drawing | None:
+def course_panel(climb: LadderResult, course: MethodCurve, css: str, score: str, *, percent: bool) -> Drawing | None:
     """One method among all others: the band of other classes around it, its seeds as marks, the others faint."""
     everything = [value for each in climb.courses for value in each.means(score)]
     own = [end for interval in course.intervals(score) if interval for end in interval]

@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from unseen.reports.capacity import capacity
-from unseen.reports.content import Content
-from unseen.reports.generalisation import Climb, Course, climbs
-from unseen.reports.ranking import Summary, are_percentages, cell, score_names
+from unseen.analyses.capacity import capacity
+from unseen.analyses.generalisation import LadderResult, MethodCurve, climbs
+from unseen.analyses.structure import Relation, Trend, relations
+from unseen.analyses.transfer import Transfer, transfers
+from unseen.core.text import number
 from unseen.reports.shift_charts import capacity_chart, colours, course_panel, distance_chart, relation_chart
-from unseen.reports.structure import Relation, Trend, relations
-from unseen.reports.text import number
-from unseen.reports.transfer import Transfer, transfers
+from unseen.studies.results.content import Content
+from unseen.studies.results.ranking import Summary, are_percentages, cell, score_names
 
 MISSING = "–"
 
@@ -22,7 +22,7 @@ def climb_views(content: Content) -> list[dict[str, Any]]:
     return [_climb_view(content, climb, percent) for climb in climbs(content)]
 
 
-def _climb_view(content: Content, climb: Climb, percent: dict[str, bool]) -> dict[str, Any]:
+def _climb_view(content: Content, climb: LadderResult, percent: dict[str, bool]) -> dict[str, Any]:
     main = climb.main_score
     is_percent = percent[main]
     css = colours(climb)
@@ -53,7 +53,7 @@ def _climb_view(content: Content, climb: Climb, percent: dict[str, bool]) -> dic
     }
 
 
-def _headline(climb: Climb, aggregates: Sequence[Summary], *, percent: bool) -> dict[str, Any]:
+def _headline(climb: LadderResult, aggregates: Sequence[Summary], *, percent: bool) -> dict[str, Any]:
     """What the ladder says in a sentence: who holds best over all distances, and what is there without training."""
     unit = " %" if percent else ""
     said = [
@@ -82,7 +82,7 @@ def _figure(summary: Summary, interval: tuple[float, float] | None, *, percent: 
     }
 
 
-def _lines(climb: Climb, aggregates: Sequence[Summary], *, percent: bool) -> list[dict[str, Any]]:
+def _lines(climb: LadderResult, aggregates: Sequence[Summary], *, percent: bool) -> list[dict[str, Any]]:
     main, distances = climb.main_score, climb.distances()
     return [
         {
@@ -98,7 +98,7 @@ def _lines(climb: Climb, aggregates: Sequence[Summary], *, percent: bool) -> lis
     ]
 
 
-def _standing_lines(climb: Climb) -> list[dict[str, Any]]:
+def _standing_lines(climb: LadderResult) -> list[dict[str, Any]]:
     standings = climb.standings(climb.main_score)
     shares = [abs(share) for standing in standings.values() for share in standing.shares if math.isfinite(share)]
     span = max(shares, default=0.0)
@@ -125,11 +125,11 @@ def _heat(value: float, span: float) -> dict[str, Any]:
     return {"side": "above" if value > 0 else "below", "strength": round(55 * min(1.0, abs(value) / span))}
 
 
-def _aggregates(content: Content, climb: Climb, percent: dict[str, bool]) -> dict[str, Any]:
+def _aggregates(content: Content, climb: LadderResult, percent: dict[str, bool]) -> dict[str, Any]:
     """The aggregate of every score of every method."""
     scores = [name for name in score_names(content) if name in climb.scores]
 
-    def row(course: Course) -> list[str]:
+    def row(course: MethodCurve) -> list[str]:
         found = (course.aggregated(score, climb.distances()) for score in scores)
         return [
             number(summary.mean, percent=percent[score]) if summary.values else MISSING

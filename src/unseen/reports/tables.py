@@ -3,26 +3,24 @@
 import csv
 import io
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
+from unseen.analyses.generalisation import AGGREGATED_COLUMNS, RUNG_COLUMNS, aggregated_rows, climbs, rung_rows
+from unseen.analyses.structure import COLUMNS as STRUCTURE_COLUMNS
+from unseen.analyses.structure import relation_row, relations
+from unseen.analyses.transfer import COLUMNS as TRANSFER_COLUMNS
+from unseen.analyses.transfer import transfer_rows
+from unseen.core.csv_table import csv_of, csv_text
 from unseen.core.files import write_text
-from unseen.reports.content import Content
-from unseen.reports.generalisation import AGGREGATED_COLUMNS, RUNG_COLUMNS, aggregated_rows, climbs, rung_rows
-from unseen.reports.paired import Paired, paired_differences, paired_texts
-from unseen.reports.ranking import Entry, Ranking, are_percentages, cell, rankings, score_names
-from unseen.reports.structure import COLUMNS as STRUCTURE_COLUMNS
-from unseen.reports.structure import relation_row, relations
-from unseen.reports.text import plain
-from unseen.reports.transfer import COLUMNS as TRANSFER_COLUMNS
-from unseen.reports.transfer import transfer_rows
+from unseen.core.text import plain
+from unseen.studies.results.content import Content
+from unseen.studies.results.paired import Paired, paired_differences, paired_texts
+from unseen.studies.results.ranking import Entry, Ranking, are_percentages, cell, rankings, score_names
 
 _PARTS = ("mean", "standard deviation", "interval low", "interval high", "seeds")
 _PAIRED_PARTS = ("difference", "difference low", "difference high", "difference standard deviation", "difference seeds")
 NOTE = "Mean ± population standard deviation over seeds."
-FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 MARKDOWN_SIGNS = "\\`*_{}[]()#+!|~:$"
 LATEX_SIGNS = {
     "\\": r"\textbackslash{}",
@@ -34,30 +32,6 @@ LATEX_SIGNS = {
     '"': r"\textquotedbl{}",
     **{sign: "\\" + sign for sign in "{}$&#_%"},
 }
-
-
-def csv_text(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; a number is none.
-
-    >>> csv_text("=1+1"), csv_text("-20"), csv_text("margin")
-    ("'=1+1", '-20', 'margin')
-    """
-    text = plain(text)
-    is_formula = text.lstrip().startswith(FORMULA_STARTS) and not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", text)
-    return "'" + text if is_formula else text
-
-
-def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table of texts and numbers; numbers in full.
-
-    >>> csv_of(["method", "rho"], [["=margin", 0.1]])
-    "method,rho\\n'=margin,0.1\\n"
-    """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    for row in (heads, *rows):
-        writer.writerow([csv_text(value) if isinstance(value, str) else repr(value) for value in row])
-    return buffer.getvalue()
 
 
 def markdown_text(text: str) -> str:

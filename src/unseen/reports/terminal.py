@@ -6,12 +6,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unseen.reports.content import Content
-from unseen.reports.generalisation import Climb, climbs
+from unseen.analyses.generalisation import LadderResult, climbs
+from unseen.core.text import cut, number, plain
 from unseen.reports.page import columns
-from unseen.reports.paired import Paired, paired_differences, paired_texts
-from unseen.reports.ranking import Ranking, are_percentages, cell, rankings
-from unseen.reports.text import cut, number, plain
+from unseen.studies.results.content import Content
+from unseen.studies.results.paired import Paired, paired_differences, paired_texts
+from unseen.studies.results.ranking import Ranking, are_percentages, cell, rankings
 
 _FRAME = 18  # letters for rank, seeds and the lines between
 _COLUMN = 15  # letters for one score with its deviation
@@ -104,7 +104,7 @@ def _paired_table(paired: Paired, percent: dict[str, bool], width: int) -> Table
     return drawn
 
 
-def _climb(climb: Climb, percent: bool, width: int) -> Table:
+def _climb(climb: LadderResult, percent: bool, width: int) -> Table:
     score = climb.main_score
     what = "ladder by groups" if climb.is_by_groups else f"ladder {cut(plain(climb.ladder), 16)}"
     title = f"{cut(plain(climb.data), 60)} / {what}: {cut(plain(score), 20)}"

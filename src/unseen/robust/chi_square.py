@@ -5,8 +5,8 @@ from torch import Tensor
 
 from unseen.core.checks import check_at_least
 from unseen.core.registry import uncertainty
-from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pieces import entries
+from unseen.pairs.functional import entries
+from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 ROUNDING = 1e-13

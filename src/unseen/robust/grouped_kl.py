@@ -5,7 +5,7 @@ from typing import Literal
 from unseen.core.checks import check_above, check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import uncertainty
-from unseen.losses.pair_terms import PairTerms
+from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.kl import kl_rows
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
@@ -59,7 +59,7 @@ class GroupedKL:
             raise ConfigError(
                 "GroupedKL: one group of all pairs has one gamma and no pseudo-pairs",
                 got={"gamma_positive": gamma_positive, "gamma_negative": gamma_negative, "pseudo_pairs": pseudo_pairs},
-                use="grouping='sign'",
+                hint="Use grouping='sign'.",
             )
         self.gamma_positive, self.gamma_negative, self.pseudo_pairs = gamma_positive, gamma_negative, pseudo_pairs
         self.grouping: Grouping = grouping
@@ -93,6 +93,6 @@ class GroupedKL:
         if terms.neutral is None:
             raise ConfigError(
                 "GroupedKL: this pair loss has no neutral similarity for pseudo-pairs",
-                use="margin_pair or binomial_pair",
+                hint="Use margin_pair or binomial_pair.",
             )
         return terms.neutral

@@ -1,7 +1,7 @@
 """Max: all weights are allowed, so the worst case is the one hardest pair."""
 
 from unseen.core.registry import uncertainty
-from unseen.losses.pair_terms import PairTerms
+from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, hardest, placed, weighed
 
 

@@ -1,8 +1,8 @@
 """Mean: an uncertainty set of one point, so that every pair weighs the same."""
 
 from unseen.core.registry import uncertainty
-from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pieces import entries
+from unseen.pairs.functional import entries
+from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
 

@@ -7,24 +7,24 @@ from torch import nn
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
-from unseen.losses.calls import OverPairs
-from unseen.losses.pair_terms import PairLoss, PairTerms
-from unseen.losses.pairs import Pairs
-from unseen.losses.tuples import Miner, Outcome, PairMasks, Triplets, as_masks
+from unseen.losses.base import PairLoss
+from unseen.pairs.pair_terms import PairTermLoss, PairTerms
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 from unseen.robust.worst_case import Uncertainty
 
 
-def robust(terms: PairTerms, uncertainty: Uncertainty, *, remove_zero: bool, key: int | None) -> Outcome:
+def robust(terms: PairTerms, uncertainty: Uncertainty, *, remove_zero: bool, key: int | None) -> LossOutput:
     """The worst case over the set, and how many unordered pairs there were and weigh; formula with `Robust`."""
     worst = uncertainty.worst_case(terms.without_zeros() if remove_zero else terms, key=key)
     is_weighed = worst.weights.bool()
     if worst.is_directed:
         is_weighed = terms._replace(is_symmetric=False).once(is_weighed)
-    return Outcome(worst.value, terms.total(), is_weighed.count_nonzero())
+    return LossOutput(worst.value, terms.total(), is_weighed.count_nonzero())
 
 
 @loss("robust")
-class Robust(OverPairs):
+class Robust(PairLoss):
     r"""The largest weighted loss of pairs over an uncertainty set of weights.
 
     .. math:: F = \max_{p \in U} \sum_{i < j} p_{ij} l_{ij} - R(p), \qquad
@@ -48,19 +48,19 @@ class Robust(OverPairs):
     Raises:     ConfigError for a loss that does not give its terms
     """
 
-    def __init__(self, pair_loss: PairLoss, uncertainty: Uncertainty, *, remove_zero: bool = True) -> None:
+    def __init__(self, pair_loss: PairTermLoss, uncertainty: Uncertainty, *, remove_zero: bool = True) -> None:
         super().__init__()
         if not (isinstance(pair_loss, nn.Module) and hasattr(pair_loss, "terms")):
             raise ConfigError(
                 "Robust: pair_loss must be a loss that gives the terms of its pairs",
                 got=type(pair_loss).__name__,
-                use="binomial_pair, margin_pair or contrastive_pair",
+                hint="Use binomial_pair, margin_pair or contrastive_pair.",
             )
         if not hasattr(uncertainty, "worst_case"):
             raise ConfigError(
                 "Robust: uncertainty must be an uncertainty set",
                 got=type(uncertainty).__name__,
-                use="one of unseen.robust, for example KL(gamma=0.1)",
+                hint="Use one of unseen.robust, for example KL(gamma=0.1).",
             )
         check_choice("Robust", "remove_zero", remove_zero, (True, False))
         self.pair_loss: Any = pair_loss
@@ -71,7 +71,7 @@ class Robust(OverPairs):
         """The miner of the pair loss."""
         return self.pair_loss.miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> Outcome:
+    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The worst case over the chosen pairs; pairs are counted unordered."""
         terms = self.pair_loss.terms(pairs).chosen(as_masks(pairs, chosen))
         return robust(terms, self.uncertainty, remove_zero=self.remove_zero, key=key)

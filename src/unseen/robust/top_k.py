@@ -2,7 +2,7 @@
 
 from unseen.core.checks import check_count
 from unseen.core.registry import uncertainty
-from unseen.losses.pair_terms import PairTerms
+from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, hardest, placed, weighed
 
 

@@ -5,7 +5,7 @@ import torch
 from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError
 from unseen.core.registry import uncertainty
-from unseen.losses.pair_terms import PairTerms
+from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, hardest, placed, weighed
 
 

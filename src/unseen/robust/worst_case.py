@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from unseen.losses.pair_terms import PairTerms
-from unseen.losses.pieces import known_gradient, weighed_sum
+from unseen.pairs.functional import weighed_sum, with_gradient
+from unseen.pairs.pair_terms import PairTerms
 
 
 class WorstCase(NamedTuple):
@@ -38,7 +38,7 @@ def weighed(terms: PairTerms, weights: Tensor, value: Tensor | None = None, *, i
     """The worst case with these weights; its value, if not the weighted sum of the losses, comes with them."""
     if value is None:
         return WorstCase(weighed_sum(terms.values, weights), weights, is_directed)
-    return WorstCase(known_gradient(terms.values, value, weights), weights, is_directed)
+    return WorstCase(with_gradient(terms.values, value, weights), weights, is_directed)
 
 
 def hardest(terms: PairTerms, mask: Tensor, count: int) -> tuple[Tensor, Tensor]:

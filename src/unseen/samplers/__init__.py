@@ -1,9 +1,9 @@
 """How a batch is drawn."""
 
+from unseen.samplers.base import Batches as Batches
+from unseen.samplers.base import EmbeddingAwareBatches as EmbeddingAwareBatches
+from unseen.samplers.base import Place as Place
 from unseen.samplers.ddm import DistanceMatching as DistanceMatching
-from unseen.samplers.drawing import Batches as Batches
-from unseen.samplers.drawing import FedBatches as FedBatches
-from unseen.samplers.drawing import Place as Place
 from unseen.samplers.frd import FrechetMatching as FrechetMatching
 from unseen.samplers.gc import GreedyCoreset as GreedyCoreset
 from unseen.samplers.samples_per_class import SamplesPerClass as SamplesPerClass

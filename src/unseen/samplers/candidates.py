@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from unseen.core.checks import check_count
-from unseen.samplers.drawing import Grouped, check_classes, parts_of
+from unseen.samplers.base import Grouped, check_classes, parts_of
 
 Costs = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

@@ -8,7 +8,7 @@ import numpy as np
 from unseen.core.checks import check_choice
 from unseen.core.registry import sampler
 from unseen.samplers.candidates import best_match, check_matching
-from unseen.samplers.stored import StoredBatches
+from unseen.samplers.embedding_store import StoredBatches
 
 HistogramCost = Literal["distances", "reference"]
 
@@ -93,7 +93,7 @@ class DistanceMatching:
         self.batch_size, self.per_class, self.compare = batch_size, per_class, compare
         self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
 
-    def over(self, labels: np.ndarray, seed: int) -> StoredBatches:
+    def batches(self, labels: np.ndarray, seed: int) -> StoredBatches:
         """The batches over items with these labels; positions refer to `labels`."""
         draw = partial(
             best_match,

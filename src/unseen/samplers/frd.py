@@ -6,7 +6,7 @@ import numpy as np
 
 from unseen.core.registry import sampler
 from unseen.samplers.candidates import best_match, check_matching
-from unseen.samplers.stored import StoredBatches
+from unseen.samplers.embedding_store import StoredBatches
 
 
 def frechet_costs(rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ class FrechetMatching:
         self.batch_size, self.per_class = batch_size, per_class
         self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
 
-    def over(self, labels: np.ndarray, seed: int) -> StoredBatches:
+    def batches(self, labels: np.ndarray, seed: int) -> StoredBatches:
         """The batches over items with these labels; positions refer to `labels`."""
         draw = partial(
             best_match,

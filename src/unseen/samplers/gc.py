@@ -6,8 +6,8 @@ import numpy as np
 
 from unseen.core.checks import check_between, check_count
 from unseen.core.registry import sampler
-from unseen.samplers.drawing import Grouped, check_classes
-from unseen.samplers.stored import StoredBatches
+from unseen.samplers.base import Grouped, check_classes
+from unseen.samplers.embedding_store import StoredBatches
 
 
 def greedy_centres(
@@ -106,7 +106,7 @@ class GreedyCoreset:
         self.batch_size, self.per_class, self.big_batch_size = batch_size, per_class, big_batch_size
         self.soft_share, self.project = soft_share, project
 
-    def over(self, labels: np.ndarray, seed: int) -> StoredBatches:
+    def batches(self, labels: np.ndarray, seed: int) -> StoredBatches:
         """The batches over items with these labels; positions refer to `labels`."""
         draw = partial(
             draw_around_centres,

@@ -9,8 +9,8 @@ from unseen.core.checks import check_choice
 from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import sampler
-from unseen.samplers.drawing import Batches, Place, check_classes
-from unseen.samplers.published import ReplacedBatches, StreamedBatches
+from unseen.samplers.base import Batches, Place, check_classes
+from unseen.samplers.reference_variants import ReplacedBatches, StreamedBatches
 
 Draws = Literal["dealt", "reference", "stream"]
 
@@ -44,7 +44,7 @@ class SamplesPerClass:
         self.per_class = per_class
         self.draw = draw
 
-    def over(self, labels: np.ndarray, seed: int) -> Batches:
+    def batches(self, labels: np.ndarray, seed: int) -> Batches:
         """The batches over items with these labels; positions refer to `labels`."""
         kinds: dict[str, Callable[[np.ndarray, int, int, int], Batches]] = {
             "dealt": DealtBatches,
@@ -59,7 +59,7 @@ class DealtBatches:
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
         if len(labels) == 0:
-            raise DataError("there is no image to draw batches from", use="a split with training classes")
+            raise DataError("there is no image to draw batches from", hint="Use a split with training classes.")
         order = np.argsort(labels, kind="stable")
         _, starts = np.unique(labels[order], return_index=True)
         self._members = np.split(order, starts[1:])

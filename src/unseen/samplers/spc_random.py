@@ -5,7 +5,7 @@ import numpy as np
 from unseen.core.checks import check_count
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import sampler
-from unseen.samplers.drawing import Grouped, Place
+from unseen.samplers.base import Grouped, Place
 
 
 @sampler("spc_random")
@@ -24,7 +24,7 @@ class SamplesPerClassRandom:
         check_count("SamplesPerClassRandom", "batch_size", batch_size, at_least=2)
         self.batch_size = batch_size
 
-    def over(self, labels: np.ndarray, seed: int) -> "RandomBatches":
+    def batches(self, labels: np.ndarray, seed: int) -> "RandomBatches":
         """The batches over items with these labels; positions refer to `labels`."""
         return RandomBatches(labels, seed, self.batch_size)
 

@@ -133,7 +133,7 @@ def adapt_head(
     adapted = copy.deepcopy(head)
     adapted.requires_grad_(True).train()
     loss = Margin(beta=how.beta, miner=DistanceWeighted())
-    optimizer = Adam(lr=how.lr, weight_decay=0.0).over([{"params": list(adapted.parameters())}])
+    optimizer = Adam(lr=how.lr, weight_decay=0.0).build([{"params": list(adapted.parameters())}])
     targets = torch.from_numpy(labels)
     for step in range(iterations):
         rows = torch.from_numpy(draw_batch(members, how.batch_size, derive(seed, "few-shot batch", step)))
@@ -155,7 +155,7 @@ def few_shot(
     scores: Sequence[str] = SCORES,
     distance: float | None = None,
     seed: int = 0,
-    tell: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> FewShot:
     """Zero-shot and few-shot scores over episodes, on the same queries.
 
@@ -175,7 +175,7 @@ def few_shot(
     check_count("few_shot", "episodes", episodes)
     how = how or Adaptation()
     if not any(parameter.numel() for parameter in head.parameters()):
-        raise DataError("the model has no last layer to adapt", use="an embedding size")
+        raise DataError("the model has no last layer to adapt", hint="Use an embedding size.")
     names = np.asarray(classes)
     known, labels = np.unique(names, return_inverse=True)
     features = features.detach().clone()  # leaves the inference mode that embeddings are made in
@@ -183,7 +183,9 @@ def few_shot(
     members = {str(name): rows for name, rows in zip(known, by_class, strict=True)}
     taking = [name for name in members if len(support[name][0]) >= shots]
     if len(taking) < 2:
-        raise DataError(f"fewer than 2 test classes have images for {shots} shots and 2 queries", use="fewer shots")
+        raise DataError(
+            f"fewer than 2 test classes have images for {shots} shots and 2 queries", hint="Use fewer shots."
+        )
     available = min(len(support[name]) for name in taking)
     if episodes > available:
         raise DataError(f"the ladder holds {available} episodes", got=episodes)
@@ -202,7 +204,7 @@ def few_shot(
         before, after = (_scores(each, features[queries], labels[queries], scores) for each in (head, adapted))
         for name in scores:
             found[name].append((before[name], after[name]))
-        tell(episode + 1)
+        progress(episode + 1)
     gains = {name: _gain(np.array(pairs)) for name, pairs in found.items()}
     return FewShot(shots, gains, episodes, len(taking), len(members) - len(taking), distance)
 

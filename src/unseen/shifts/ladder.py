@@ -83,7 +83,7 @@ class Ladder:
         return vars(self) | {key: [vars(each) for each in getattr(self, key)] for key in ("steps", "rungs")}
 
 
-def items_of(catalogue: Catalogue) -> dict[str, list[str]]:
+def item_ids_by_class(catalogue: Catalogue) -> dict[str, list[str]]:
     """The ids of the items of each class, in the order of the catalogue."""
     items: dict[str, list[str]] = {name: [] for name in catalogue.class_names}
     for name, label in zip(catalogue.ids, catalogue.labels.tolist(), strict=True):
@@ -106,12 +106,16 @@ def read_ladder(path: Path) -> Ladder:
 
     content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise DataError(f"{path} is not a ladder of splits", use="a file that `unseen splits build` wrote")
+        raise DataError(f"{path} is not a ladder of splits", hint="Use a file that `unseen splits build` wrote.")
     if content.get("version") != VERSION:
-        raise DataError(f"{path} is a ladder of version {content.get('version')!r}", use=f"one of version {VERSION}")
+        raise DataError(
+            f"{path} is a ladder of version {content.get('version')!r}", hint=f"Use one of version {VERSION}."
+        )
     held = {key: value for key, value in content.items() if key not in ("format", "version", "hash")}
     if content.get("hash") != _hash_of(held):
-        raise DataError(f"{path} was changed after it was written", use="unseen splits build, or an unchanged copy")
+        raise DataError(
+            f"{path} was changed after it was written", hint="Use unseen splits build, or an unchanged copy."
+        )
     try:
         ladder = TypeAdapter(Ladder).validate_python(held)
     except ValidationError as problem:

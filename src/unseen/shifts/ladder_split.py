@@ -8,7 +8,7 @@ from unseen.core.errors import DataError
 from unseen.core.registry import split
 from unseen.data.catalogue import Catalogue
 from unseen.data.splits import Split, split_by_classes
-from unseen.shifts.ladder import GROUPS, Ladder, items_of, read_ladder, rung_of
+from unseen.shifts.ladder import GROUPS, Ladder, item_ids_by_class, read_ladder, rung_of
 
 
 @split("ladder")
@@ -61,7 +61,7 @@ def split_of_rung(ladder: Ladder, catalogue: Catalogue, number: int, *, validati
 
 
 def _check_items(ladder: Ladder, catalogue: Catalogue) -> None:
-    items = items_of(catalogue)
+    items = item_ids_by_class(catalogue)
     differs = sorted(
         name for name in ladder.classes.keys() | items.keys() if ladder.classes.get(name) != items.get(name)
     )
@@ -69,5 +69,5 @@ def _check_items(ladder: Ladder, catalogue: Catalogue) -> None:
         raise DataError(
             f"the ladder was built on other data than {catalogue.name}: {len(differs):,} classes differ,"
             f" the first is '{differs[0]}'",
-            use=f"the data it was built on ({ladder.data['name']}), or unseen splits build",
+            hint=f"Use the data it was built on ({ladder.data['name']}), or unseen splits build.",
         )

@@ -76,7 +76,9 @@ def refuse_network(path: Path) -> None:
         file_system_of(path.resolve(), mounts.read_text(encoding="utf-8", errors="replace")) if mounts.exists() else ""
     )
     if kind.removeprefix("fuse.").startswith(NETWORK):
-        raise StoreError(f"{path} lies on a network file system", got=kind, use="a folder on a disk of this machine")
+        raise StoreError(
+            f"{path} lies on a network file system", got=kind, hint="Use a folder on a disk of this machine."
+        )
 
 
 def create_database(path: Path, schema: Schema, *, rows: Sequence[tuple[str, tuple[str, ...]]] = ()) -> None:
@@ -105,7 +107,7 @@ def create_database(path: Path, schema: Schema, *, rows: Sequence[tuple[str, tup
                 os.link(temporary, path)
             sync_folder(path.parent)
     except (sqlite3.Error, OSError) as problem:
-        raise StoreError(f"cannot make {path} ({problem})", use="a folder that can be written") from None
+        raise StoreError(f"cannot make {path} ({problem})", hint="Use a folder that can be written.") from None
 
 
 class Database:
@@ -119,7 +121,9 @@ class Database:
         self._lock = threading.RLock()
         refuse_network(path)
         if not path.is_file() or path.stat().st_size == 0:
-            raise StoreError(f"{path} is {'empty' if path.is_file() else 'not there'}", use="a study that was started")
+            raise StoreError(
+                f"{path} is {'empty' if path.is_file() else 'not there'}", hint="Use a study that was started."
+            )
         with self._guard():
             # No mode that creates: a file that is gone is an error, not an empty store.
             address = f"file:{quote(str(path.absolute()))}?mode=rw"
@@ -188,12 +192,12 @@ class Database:
             execute(f"PRAGMA {pragma}")
         number = execute("PRAGMA user_version").fetchone()[0]
         if execute("PRAGMA application_id").fetchone()[0] != schema.application or number < 1:
-            raise StoreError(f"{self.path} is not a store of unseen", use="the folder of a study")
+            raise StoreError(f"{self.path} is not a store of unseen", hint="Use the folder of a study.")
         if number > schema.number:
             raise StoreError(
                 f"{self.path} was written by a newer version of unseen: its schema is {number}, "
                 f"this version knows {schema.number}",
-                use="that version",
+                hint="Use that version.",
             )
         # A file from anyone is data: views, triggers or altered tables could do something else than what we read.
         wanted = sqlite3.connect(":memory:")
@@ -203,16 +207,18 @@ class Database:
             listing = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
             if [tuple(row) for row in execute(listing)] != wanted.execute(listing).fetchall():
                 raise StoreError(
-                    f"{self.path} has other tables than a store of unseen", use="the file as unseen wrote it"
+                    f"{self.path} has other tables than a store of unseen", hint="Use the file as unseen wrote it."
                 )
         finally:
             wanted.close()
         findings = [row[0] for row in execute("PRAGMA integrity_check(3)")]
         if findings != ["ok"]:
-            raise StoreError(f"{self.path} is damaged ({findings[0]})", use="a copy of it, or another folder")
+            raise StoreError(f"{self.path} is damaged ({findings[0]})", hint="Use a copy of it, or another folder.")
         mode = journal_mode(sqlite3.sqlite_version_info)
         if execute(f"PRAGMA journal_mode={mode}").fetchone()[0].upper() != mode:
-            raise StoreError(f"{self.path} is in use by a process with another SQLite", use="it when that has ended")
+            raise StoreError(
+                f"{self.path} is in use by a process with another SQLite", hint="Use it when that has ended."
+            )
         # EXTRA is FULL, and also makes the removal of the rollback journal durable: that removal is the commit.
         execute(f"PRAGMA synchronous={'FULL' if mode == 'WAL' else 'EXTRA'}")
 

@@ -161,7 +161,7 @@ class Plan:
             if cell.name in cells:
                 raise ConfigError(
                     f"plan '{self.name}': {cells[cell.name]} and {cell} are the same configuration",
-                    use="one label for each configuration",
+                    hint="Use one label for each configuration.",
                 )
             cells[cell.name] = cell
         return list(cells.values())
@@ -182,7 +182,9 @@ class Plan:
                 raise ConfigError(f"a plan has no '{key}'{nearest(str(key), known)} (it has: {', '.join(known)})")
         missing = [key for key in ("name", "data", "splits", "methods") if key not in content]
         if missing:
-            raise ConfigError(f"a plan needs '{missing[0]}'", got=sorted(content), use="name, data, splits and methods")
+            raise ConfigError(
+                f"a plan needs '{missing[0]}'", got=sorted(content), hint="Use name, data, splits and methods."
+            )
         return cls(**{"title": content["name"], **content})
 
     def to_mapping(self) -> Record:
@@ -221,9 +223,9 @@ def _checked_seeds(plan: str, key: str, seeds: Any) -> tuple[int, ...]:
 
 
 def _checked_rule(plan: Plan, rule: Any) -> Record:
-    use = 'a mapping such as {method: raw, why: "..."}'
+    hint = 'Write a mapping such as {method: raw, why: "..."}.'
     if not isinstance(rule, Mapping) or not rule.get("why") or len(rule) < 2:
-        raise ConfigError(f"plan '{plan.name}': a skip rule needs a label and a 'why'", got=rule, use=use)
+        raise ConfigError(f"plan '{plan.name}': a skip rule needs a label and a 'why'", got=rule, hint=hint)
     labels: dict[str, list[Any]] = {
         "data": list(plan.data),
         "split": list(plan.splits),
@@ -235,7 +237,7 @@ def _checked_rule(plan: Plan, rule: Any) -> Record:
             continue
         if axis not in labels:
             raise ConfigError(
-                f"plan '{plan.name}': a skip rule has no '{axis}'{nearest(str(axis), list(AXES))}", use=use
+                f"plan '{plan.name}': a skip rule has no '{axis}'{nearest(str(axis), list(AXES))}", hint=hint
             )
         if label not in labels[axis]:
             raise ConfigError(f"plan '{plan.name}': a skip rule names a {axis} that the plan lacks", got=label)

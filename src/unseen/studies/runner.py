@@ -18,9 +18,9 @@ from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
 from unseen.core.worker import RunCell, address_of
-from unseen.studies.crew import Worker, end_all
 from unseen.studies.plan import Cell
 from unseen.studies.store import CellState, ClaimLostError, Store, create_store
+from unseen.studies.worker_process import Worker, end_all
 
 STORE = "study.sqlite"
 BEAT_EVERY = 5.0
@@ -96,7 +96,7 @@ def run_study(
 ) -> StudyOutcome:
     """Run the cells that have no result yet, in worker processes, and give how all of them ended.
 
-    `run_cell(config, folder, tell)` is a function at the top of a module; it works in `folder/cells/<name>`, where a
+    `run_cell(config, folder, tell)` is a module-level function; it works in `folder/cells/<name>`, where a
     later attempt finds what an earlier one left, calls `tell({"done": 3, "total": 10, "words": "..."})` when it likes,
     and gives a mapping that is JSON. An `UnseenError` fails the cell at once; any other error, and the death of the
     worker, `max_attempts` times. Failed cells stay failed unless `retry_failed`. The others run on. `environment` holds
@@ -144,7 +144,8 @@ def _only_runner(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(
-                f"another process already runs the study in {folder}", use="it when that has ended, or another folder"
+                f"another process already runs the study in {folder}",
+                hint="Use it when that has ended, or another folder.",
             ) from None
         yield
 
@@ -228,9 +229,9 @@ class _Run:
         return bool(counts["waiting"] + counts["running"])
 
     def _take_in(self, worker: Worker) -> None:
-        for line in worker.overhear():
+        for line in worker.read_stderr():
             self._board.say(f"worker {self._slots.index(worker) + 1}: {line}")
-        for message in worker.hear():
+        for message in worker.read_messages():
             if "ready" in message:
                 worker.is_ready, self._false_starts, self._has_changed = True, 0, True
             elif "progress" in message:
@@ -262,7 +263,7 @@ class _Run:
             if worker is None or not worker.has_ended():
                 continue
             self._take_in(worker)  # a result that it sent before it died counts
-            how = worker.bury()
+            how = worker.reap()
             self._slots[slot], self._has_changed = None, True
             if not worker.is_ready:
                 self._false_starts += 1

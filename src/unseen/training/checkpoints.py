@@ -45,7 +45,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, config_hash: str) -
         try:
             save_file(tensors, filling / "tensors.safetensors")
         except SafetensorError as problem:
-            raise CheckpointError(f"{path.name} cannot be written: {problem}", use="a disk with room") from None
+            raise CheckpointError(f"{path.name} cannot be written: {problem}", hint="Use a disk with room.") from None
         write_json(filling / "state.json", checkpoint.state)
         manifest = {
             "schema": SCHEMA,
@@ -92,7 +92,8 @@ def load_checkpoint(folder: Path, *, config_hash: str) -> Checkpoint | None:
         return checkpoint
     if problems:
         raise CheckpointError(
-            f"no checkpoint in {folder} can be used ({problems[0]})", use="another --out folder, or remove this one"
+            f"no checkpoint in {folder} can be used ({problems[0]})",
+            hint="Use another --out folder, or remove this one.",
         )
     return None
 

@@ -57,7 +57,7 @@ def _stop(
     shown = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
     raise NonFiniteError(
         f"step {step}: {part} is not finite, so the step was not applied (batch: {shown}; all in non_finite.json)",
-        use="a lower learning rate or gradient clipping, and look at these images",
+        hint="Use a lower learning rate or gradient clipping, and look at these images.",
     )
 
 
@@ -80,5 +80,5 @@ def check_not_empty(empty: int, steps: int) -> None:
     if steps >= EMPTY_PATIENCE and empty > EMPTY_SHARE * steps:
         raise BatchError(
             f"{empty} of the first {steps} batches gave the loss no pair or tuple to learn from",
-            use="a sampler with per_class >= 2 and at least two classes in a batch, or another miner",
+            hint="Use a sampler with per_class >= 2 and at least two classes in a batch, or another miner.",
         )

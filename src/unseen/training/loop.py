@@ -18,7 +18,7 @@ from unseen.core.randomness import derive, seed_torch
 from unseen.data.batches import CatalogueItems
 from unseen.methods import Objective
 from unseen.models import embed
-from unseen.samplers import Batches, FedBatches
+from unseen.samplers import Batches, EmbeddingAwareBatches
 from unseen.training.checkpoints import (
     Checkpoint,
     flatten_optimizer,
@@ -31,7 +31,7 @@ from unseen.training.schedules import Schedule, apply_schedule
 from unseen.training.stream import stream
 
 Validate = Callable[[nn.Module], dict[str, float]]
-Tell = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class State:
     empty_batches: int = 0
 
 
-def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) -> State:
+def train(job: Job, folder: Path, progress: Progress = lambda done, total, words: None) -> State:
     """Train the job's model in place, from the folder's last checkpoint if there is one, to its best weights."""
     epoch_length = job.batches.batches_per_epoch
     total = job.epochs * epoch_length
@@ -90,11 +90,11 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
     parameters = [parameter for _, parameter in named]
     device = parameters[0].device
     position_of = torch.as_tensor(np.searchsorted(np.unique(job.labels), np.arange(job.labels.max() + 1)))
-    fed = job.batches if isinstance(job.batches, FedBatches) else None
+    fed = job.batches if isinstance(job.batches, EmbeddingAwareBatches) else None
     place_of = np.zeros(len(job.items), dtype=np.int64)
     place_of[job.indices] = np.arange(len(job.indices))
     saved_at, epoch_began = time.monotonic(), time.monotonic()
-    tell(state.step, total, "")
+    progress(state.step, total, "")
 
     with deterministic():
         if state.step == 0 and job.validate is not None:
@@ -145,7 +145,7 @@ def train(job: Job, folder: Path, tell: Tell = lambda done, total, words: None) 
             if time.monotonic() - saved_at > job.save_seconds:
                 save_checkpoint(folder, _checkpoint(job, state, best), config_hash=hash_of(job.config))
                 saved_at = time.monotonic()
-            tell(state.step, total, f"loss {value.item():.3f}")
+            progress(state.step, total, f"loss {value.item():.3f}")
 
     if best is not None:
         objective.model.load_state_dict(best)
@@ -216,7 +216,7 @@ def _checkpoint(job: Job, state: State, best: dict[str, Tensor] | None) -> Check
 
 
 def _sampler_state(batches: Batches) -> dict[str, Tensor]:
-    state = batches.state() if isinstance(batches, FedBatches) else {}
+    state = batches.state() if isinstance(batches, EmbeddingAwareBatches) else {}
     return {name: torch.from_numpy(array) for name, array in state.items()}
 
 
@@ -231,6 +231,6 @@ def _resume(job: Job, folder: Path) -> tuple[State, dict[str, Tensor] | None]:
     job.objective.load_state_dict(parts["objective"])
     for name, optimizer in _optimizers(job).items():
         restore_optimizer(optimizer, parts[f"optimizer {name}"], checkpoint.state["optimizers"][name])
-    if isinstance(job.batches, FedBatches):
+    if isinstance(job.batches, EmbeddingAwareBatches):
         job.batches.restore({name: tensor.numpy() for name, tensor in parts["sampler"].items()})
     return State(**checkpoint.state["run"]), parts["best"] or None

@@ -15,7 +15,7 @@ Groups = list[dict[str, Any]]
 class OptimizerSettings(Protocol):
     """Settings that make an optimiser over parameter groups."""
 
-    def over(self, groups: Groups) -> torch.optim.Optimizer:
+    def build(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimiser over parameter groups."""
         ...
 
@@ -28,7 +28,7 @@ def parameter_groups(objective: Objective) -> Groups:
     trainable = [parameter for parameter in objective.model.parameters() if parameter.requires_grad]
     if not trainable:
         raise ConfigError(
-            "the model has nothing to train", use="an embedding size, or --loss none to score it as it is"
+            "the model has nothing to train", hint="Use an embedding size, or --loss none to score it as it is."
         )
     stated = [{key: value for key, value in group.items() if value is not None} for group in objective.own_parameters()]
     return [{"params": trainable}, *stated]
@@ -64,7 +64,7 @@ class Adam:
         check_above(owner, "eps", eps, 0)
         self.lr, self.weight_decay, self.beta1, self.beta2, self.eps = lr, weight_decay, beta1, beta2, eps
 
-    def over(self, groups: Groups) -> torch.optim.Optimizer:
+    def build(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimiser over parameter groups."""
         betas = (self.beta1, self.beta2)
         decay, is_fused = self.weight_decay, _can_be_fused(groups)
@@ -101,7 +101,7 @@ class SGD:
         check_between("SGD", "momentum", momentum, 0, 1)
         self.lr, self.weight_decay, self.momentum = lr, weight_decay, momentum
 
-    def over(self, groups: Groups) -> torch.optim.Optimizer:
+    def build(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimiser over parameter groups."""
         return torch.optim.SGD(
             groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_can_be_fused(groups)

@@ -6,15 +6,15 @@ from itertools import chain, pairwise
 import numpy as np
 
 from unseen.core.randomness import derive
-from unseen.data.batches import Batch, CatalogueItems, Ticket, loader
-from unseen.samplers import Batches, FedBatches, Place
+from unseen.data.batches import Batch, CatalogueItems, ItemKey, loader
+from unseen.samplers import Batches, EmbeddingAwareBatches, Place
 
 _ODD = 0x9E3779B97F4A7C15
 _BITS = 2**63 - 1
 
 
-class Tickets:
-    """The tickets of batches `first` to `last` of a run; an image's key follows from seed, epoch, batch and place.
+class ItemKeys:
+    """The item_keys of batches `first` to `last` of a run; an image's key follows from seed, epoch, batch and place.
 
     With several views a batch holds the first view of all its images, then the second of all of them.
     """
@@ -28,12 +28,12 @@ class Tickets:
     def __len__(self) -> int:
         return max(0, self.last - self.first)
 
-    def __iter__(self) -> Iterator[list[Ticket]]:
+    def __iter__(self) -> Iterator[list[ItemKey]]:
         for step in range(self.first, self.last):
             epoch, batch = divmod(step, self.dealt.batches_per_epoch)
             key = derive(self.seed, "items", epoch, batch)
             chosen = self.indices[self.dealt.batch(Place(epoch, batch))].tolist() * self.views
-            yield [Ticket(index, (key + place * _ODD) & _BITS) for place, index in enumerate(chosen)]
+            yield [ItemKey(index, (key + place * _ODD) & _BITS) for place, index in enumerate(chosen)]
 
 
 def stream(
@@ -53,8 +53,8 @@ def stream(
     nothing of it is asked for until that one is over: each epoch then has a loader of its own.
     """
     ends = [first, last]
-    if isinstance(dealt, FedBatches):
+    if isinstance(dealt, EmbeddingAwareBatches):
         next_epoch = (first // dealt.batches_per_epoch + 1) * dealt.batches_per_epoch
         ends = [first, *range(next_epoch, last, dealt.batches_per_epoch), last]
-    parts = (Tickets(dealt, indices, seed, *part, views=views) for part in pairwise(ends))
-    return chain.from_iterable(loader(items, tickets, workers=workers) for tickets in parts)
+    parts = (ItemKeys(dealt, indices, seed, *part, views=views) for part in pairwise(ends))
+    return chain.from_iterable(loader(items, item_keys, workers=workers) for item_keys in parts)

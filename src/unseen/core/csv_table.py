@@ -1,0 +1,35 @@
+"""CSV tables that no spreadsheet takes for formulas."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from unseen.core.text import plain
+
+FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
+def csv_text(text: str) -> str:
+    """A text that no spreadsheet takes for a formula; a number is none.
+
+    >>> csv_text("=1+1"), csv_text("-20"), csv_text("margin")
+    ("'=1+1", '-20', 'margin')
+    """
+    text = plain(text)
+    is_formula = text.lstrip().startswith(FORMULA_STARTS) and not re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", text)
+    return "'" + text if is_formula else text
+
+
+def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table of texts and numbers; numbers in full.
+
+    >>> csv_of(["method", "rho"], [["=margin", 0.1]])
+    "method,rho\\n'=margin,0.1\\n"
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in (heads, *rows):
+        writer.writerow([csv_text(value) if isinstance(value, str) else repr(value) for value in row])
+    return buffer.getvalue()

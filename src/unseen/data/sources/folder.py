@@ -1,0 +1,126 @@
+"""A folder of images: one sub-folder a class."""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from unseen.core.errors import DataError
+from unseen.core.registry import data
+from unseen.data.catalogue import Catalogue, in_class_order, positions_to_keep, quoted
+from unseen.data.item_sources import ImageFiles
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+
+
+@data("folder")
+def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "refuse") -> Catalogue:
+    """A folder with one sub-folder of images per class; the sub-folder's name is the class.
+
+    Images are found by suffix (jpg, jpeg, png, webp, bmp), also deeper inside a class's folder. Hidden files and
+    folders are ignored, other files are counted in the notes. Whether images are whole is for `check_images` to say.
+
+    Raises:  `DataError` for a folder that is missing, empty or not made of classes; for a class without images or
+             with a single one, unless `small_classes` says "drop" or "keep"
+    """
+    root = Path(path).expanduser()
+    class_folders, loose = _class_folders(root)
+    files: list[str] = []
+    others: Counter[str] = Counter()
+    for class_folder in class_folders:
+        found = _files_below(root / class_folder)
+        images = [f"{class_folder}/{file}" for file in found if file.lower().endswith(SUFFIXES)]
+        others.update(Path(file).suffix.lower() for file in found if not file.lower().endswith(SUFFIXES))
+        if not images:
+            raise DataError(
+                f"{root / class_folder} holds no image ({', '.join(SUFFIXES)})",
+                hint="Use a folder whose sub-folders each hold the images of one class.",
+            )
+        files += images
+    classes = [printable(file.split("/", 1)[0]) for file in files]
+    kept, notes = positions_to_keep(str(root), classes, small_classes)
+    files, classes = [files[position] for position in kept], [classes[position] for position in kept]
+    if others:
+        kinds = ", ".join(f"{count:,} {suffix or 'without suffix'}" for suffix, count in sorted(others.items()))
+        notes.append(f"files that are no images were ignored: {kinds}")
+    if loose:
+        notes.append(f"images outside of any sub-folder were ignored: {len(loose):,}")
+    class_names = in_class_order(set(classes))
+    label_of = {name: label for label, name in enumerate(class_names)}
+    return Catalogue(
+        name=printable(root.resolve().name),
+        source=ImageFiles(root, tuple(files)),
+        labels=np.array([label_of[name] for name in classes], np.int64),
+        class_names=class_names,
+        ids=tuple(printable(file) for file in files),
+        notes=tuple(notes),
+    )
+
+
+def images_below(path: str) -> Catalogue:
+    """All images below a folder as one class, for what needs no classes: whatever their sub-folders are called.
+
+    Raises:  `DataError` for a folder that is missing or holds no image
+    """
+    root = Path(path).expanduser()
+    if not root.is_dir():
+        raise DataError(f"no folder {root}", hint="Use a folder of images.")
+    files = [file for file in _files_below(root) if file.lower().endswith(SUFFIXES)]
+    if not files:
+        raise DataError(f"{root} holds no image ({', '.join(SUFFIXES)})", hint="Use a folder of images.")
+    return Catalogue(
+        name=printable(root.resolve().name),
+        source=ImageFiles(root, tuple(files)),
+        labels=np.zeros(len(files), np.int64),
+        class_names=("unknown",),
+        ids=tuple(printable(file) for file in files),
+    )
+
+
+def printable(name: str) -> str:
+    r"""A file's name as text that can be written anywhere; bytes that are not UTF-8 are spelt out.
+
+    >>> printable("caf\udce9")
+    'caf\\xe9'
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _class_folders(root: Path) -> tuple[list[str], list[str]]:
+    layout = "Use a folder with one sub-folder per class."
+    try:
+        with os.scandir(root) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+            folders = sorted(entry.name for entry in visible if entry.is_dir())
+            loose = sorted(entry.name for entry in visible if entry.name.lower().endswith(SUFFIXES) and entry.is_file())
+    except FileNotFoundError:
+        raise DataError(f"no folder {root}", hint=layout) from None
+    except NotADirectoryError:
+        raise DataError(f"{root} is a file", hint=layout) from None
+    except OSError as problem:
+        raise DataError(f"{root} cannot be read: {problem.strerror}") from None
+    if not visible:
+        raise DataError(f"{root} is empty", hint=layout)
+    if not folders and loose:
+        raise DataError(
+            f"{root} holds {quoted(loose, 'image', f'{len(loose):,} images')} directly, so no image has a class",
+            hint=f"Use {layout}, or a table=file.csv with path and label.",
+        )
+    if not folders:
+        raise DataError(f"{root} has no sub-folders", hint=layout)
+    return folders, loose
+
+
+def _files_below(start: Path) -> list[str]:
+    def refuse(problem: OSError) -> None:
+        raise DataError(f"{problem.filename} cannot be read: {problem.strerror}")
+
+    found = []
+    # Links to folders are not followed inside a class: they can lead round in a circle.
+    for place, folders, files in os.walk(start, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        below = Path(place).relative_to(start)
+        found += [(below / name).as_posix() for name in files if not name.startswith(".")]
+    return sorted(found)

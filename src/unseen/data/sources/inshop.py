@@ -1,0 +1,67 @@
+"""In-Shop Clothes Retrieval: photographs of 7,982 clothing items; queries of the test items search a gallery."""
+
+from pathlib import Path
+
+from unseen.core.errors import DataError
+from unseen.core.registry import data
+from unseen.data.catalogue import Catalogue
+from unseen.data.sources._benchmark import (
+    Listed,
+    Published,
+    benchmark,
+    place_of,
+    place_of_images,
+    rows_of,
+    wrong_folder,
+)
+
+PUBLISHED = {
+    "train": Published(25_882, 3_997),
+    "query": Published(14_218, 3_985),
+    "gallery": Published(12_612, 3_985),
+}
+
+_LIST = "list_eval_partition.txt"
+_HEADER = ["image_name", "item_id", "evaluation_status"]
+_OUTER = "In-shop Clothes Retrieval Benchmark"
+_BELOW = ("", "Eval", "eval", "Anno", _OUTER, f"{_OUTER}/Eval")
+
+
+@data("inshop")
+def inshop(path: str) -> Catalogue:
+    """In-Shop Clothes Retrieval with its own split: train items, and test items parted into queries and gallery.
+
+    list_eval_partition.txt (image_name item_id evaluation_status) lies in the folder or below it in `Eval`; the images
+    that it names (img/WOMEN/...) beside it, beside its folder, or in `Img`.
+
+    Raises:  `DataError` for a folder without the list, for a status that is none, for missing images
+    """
+    root = Path(path).expanduser()
+    place = place_of(root, _BELOW, _LIST)
+    if place is None:
+        raise wrong_folder("inshop", root, f"{_LIST} or Eval/{_LIST}")
+    file = place / _LIST
+    stated, rows = _rows(file)
+    for _, _, status in rows:
+        if status not in PUBLISHED:
+            raise DataError(f"{file}: evaluation_status must be train, query or gallery", got=status)
+    items = sorted({item for _, item, _ in rows})
+    number_of = {item: number for number, item in enumerate(items)}
+    images = [Listed(image, number_of[item], status) for image, item, status in rows]
+    places = [above / below for above in (place, place.parent, root) for below in ("", "Img")]
+    where = place_of_images(places, [image.path for image in images])
+    notes = [] if stated == len(rows) else [f"{_LIST} says that it lists {stated:,} images and lists {len(rows):,}"]
+    return benchmark("inshop", where, images, class_names=dict(enumerate(items)), published=PUBLISHED, notes=notes)
+
+
+def _rows(file: Path) -> tuple[int, list[list[str]]]:
+    """The number of images that the first line states, and the rows below the header."""
+    (first, *_), *rest = rows_of(file, 1)
+    rows = rows_of(file, 3) if not first.isdecimal() else [line[0].split() for line in rest]
+    stated = int(first) if first.isdecimal() else None
+    if rows and rows[0] == _HEADER:
+        rows = rows[1:]
+    wrong = next((row for row in rows if len(row) != 3), None)
+    if wrong is not None or not rows:
+        raise DataError(f"{file}: rows of {' '.join(_HEADER)} are needed", got=" ".join(wrong or []))
+    return len(rows) if stated is None else stated, rows

@@ -1,0 +1,116 @@
+"""Pair terms: the loss of every pair of a batch before anyone reduces it, for losses that are sums over pairs."""
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from unseen.pairs.functional import entries, number, weighed_sum
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
+
+
+class PairTerms(NamedTuple):
+    """The losses of pairs as a matrix, rows for anchors, and which of its entries are pairs of which kind.
+
+    ================  ===========================================================================================
+    ``values``        n x m losses; entries that are no pair may be anything finite
+    ``is_positive``   n x m, the pairs of one class
+    ``is_negative``   n x m, the pairs of two classes
+    ``is_mutual``     whether rows and columns are the same samples, so that (i, j) and (j, i) are one pair
+    ``neutral``       the losses of an imagined positive and negative pair at the neutral similarity, if there is one
+    ``is_symmetric``  whether the masks hold (j, i) wherever they hold (i, j): no one chose among the pairs
+    ``before``        the masks before zeros went, if they did
+    ================  ===========================================================================================
+    """
+
+    values: Tensor
+    is_positive: Tensor
+    is_negative: Tensor
+    is_mutual: bool = False
+    neutral: tuple[float, float] | None = None
+    is_symmetric: bool = False
+    before: PairMasks | None = None
+
+    def chosen(self, masks: PairMasks) -> "PairTerms":
+        """The same losses with other masks."""
+        if masks.positive is self.is_positive and masks.negative is self.is_negative:
+            return self
+        return self._replace(is_positive=masks.positive, is_negative=masks.negative, is_symmetric=False, before=None)
+
+    def once(self, mask: Tensor) -> Tensor:
+        """A mask that holds each unordered pair of this mask once: above the diagonal where (i, j) is (j, i)."""
+        if not self.is_mutual:
+            return mask
+        return (mask if self.is_symmetric else mask | mask.T.contiguous()).triu(1)
+
+    def total(self) -> Tensor:
+        """How many pairs there are, each unordered pair once."""
+        mask = self.is_positive | self.is_negative
+        return mask.count_nonzero() // 2 if self.is_symmetric else self.once(mask).count_nonzero()
+
+    def without_zeros(self) -> "PairTerms":
+        """The same losses; pairs whose loss is exactly 0 are no longer in the masks."""
+        is_left = self.values.detach().bool()
+        before = PairMasks(self.is_positive, self.is_negative)
+        return self._replace(
+            is_positive=before.positive & is_left, is_negative=before.negative & is_left, before=before
+        )
+
+    def anchors(self) -> Tensor:
+        """The rows that have both kinds of pair, or had them before their zeros went."""
+        positive, negative = self.before or (self.is_positive, self.is_negative)
+        return (number(positive) > 0) & (number(negative) > 0)
+
+
+class Anchors(NamedTuple):
+    """What was chosen for each anchor: whether it has both kinds of pair, and how many pairs in all."""
+
+    is_complete: Tensor
+    number: Tensor
+
+    @property
+    def used(self) -> Tensor:
+        """The number of pairs of the complete anchors."""
+        return (self.number * self.is_complete).sum()
+
+
+def counts_of(pairs: Pairs, chosen: PairMasks) -> tuple[Tensor, Tensor]:
+    """How many chosen positives and how many chosen negatives each anchor has."""
+    positive = pairs.positive_count if chosen.positive is pairs.positive else chosen.positive.sum(1)
+    negative = pairs.negative_count if chosen.negative is pairs.negative else chosen.negative.sum(1)
+    return positive, negative
+
+
+def anchors_of(pairs: Pairs, chosen: PairMasks) -> Anchors:
+    """The anchors of the chosen pairs."""
+    positive, negative = counts_of(pairs, chosen)
+    return Anchors((positive > 0) & (negative > 0), positive + negative)
+
+
+class PairTermLoss(Protocol):
+    """A loss that is a sum over pairs and gives its terms; `Robust` weighs them."""
+
+    miner: Miner | None
+
+    def terms(self, pairs: Pairs) -> PairTerms:
+        """The losses of all pairs of a batch."""
+
+
+def terms_of(pairs: Pairs, values: Tensor, neutral: tuple[float, float] | None = None) -> PairTerms:
+    """The terms of all pairs of a batch with these losses."""
+    return PairTerms(values, pairs.positive, pairs.negative, pairs.is_self, neutral, is_symmetric=pairs.is_self)
+
+
+def by_sign(pairs: Pairs, positive: float, negative: float) -> Tensor:
+    """A matrix with one number where the labels are equal and another where they differ."""
+    return torch.where(pairs.same, pairs.similarity.new_tensor(positive), pairs.similarity.new_tensor(negative))
+
+
+def mean_of(pairs: Pairs, terms: PairTerms, chosen: Triplets | PairMasks) -> LossOutput:
+    """The mean over all chosen pairs, positive and negative alike; 0, connected to the graph, if there are none."""
+    masks = as_masks(pairs, chosen)
+    weights = entries(masks.positive | masks.negative, terms.values.dtype)
+    used = weights.count_nonzero()
+    active = (terms.values.detach() * weights).count_nonzero()
+    return LossOutput(weighed_sum(terms.values, weights.div_(used.clamp(min=1))), used, active)

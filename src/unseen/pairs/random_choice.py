@@ -1,0 +1,60 @@
+"""Draws: one column for each row by weight, from one uniform number each; what all random miners share."""
+
+import torch
+from torch import Tensor
+
+from unseen.core.randomness import key_from_torch, torch_generator
+from unseen.pairs.pairs import Pairs
+from unseen.pairs.tuples import Triplets
+
+
+def uniform_numbers(pairs: Pairs, key: int | None, *, draws: int, per_anchor: int) -> Tensor:
+    """Numbers in [0, 1), draws x anchors x per_anchor, from the key alone; no key takes one from torch's generator."""
+    generator = torch_generator(key_from_torch() if key is None else key)
+    numbers = torch.rand(draws, len(pairs), per_anchor, generator=generator, dtype=torch.float64)
+    # A hair below 1, so that a share of a total never rounds up to the total.
+    return numbers.mul_(1 - 2**-40).to(pairs.labels.device)
+
+
+def draw(weights: Tensor, numbers: Tensor) -> Tensor:
+    """For each row and number a column, with probability proportional to its weight.
+
+    Weights are >= 0 (a mask will do) and a column of weight 0 is never drawn: a row without weight gives the number of
+    columns, which none of them has. The column is where the row's running total passes the number's share of the
+    whole: no loop, and no random matrix.
+    """
+    running = weights.cumsum(1, dtype=torch.float64)
+    return torch.searchsorted(running, numbers * running[:, -1:], right=True)
+
+
+def gumbel_numbers(pairs: Pairs, key: int | None) -> Tensor:
+    """Standard Gumbel numbers, one for each pair, from the key alone; no key takes one from torch's generator."""
+    generator = torch_generator(key_from_torch() if key is None else key)
+    # Single precision is enough to rank: two of a row tie about once in 2^24 / columns draws.
+    numbers = torch.rand(pairs.same.shape, generator=generator, dtype=torch.float32)
+    return numbers.clamp_(min=2**-25).log_().neg_().log_().neg_().to(pairs.labels.device)
+
+
+def draw_distinct(log_weights: Tensor, counts: Tensor, gumbel: Tensor) -> Tensor:
+    """For each row so many different columns, as a mask: one after the other, by weight among those that are left.
+
+    A column of log-weight -inf is never drawn; a row with fewer others than its count gives all of them. The largest
+    sums of log-weight and Gumbel number are such a draw, and logarithms lose no column however unequal the weights.
+    """
+    most = min(int(counts.max()), log_weights.shape[1])
+    scores, columns = (gumbel + log_weights).topk(most)
+    is_drawn = (torch.arange(most, device=columns.device) < counts.unsqueeze(1)) & (scores != -torch.inf)
+    return torch.zeros_like(log_weights, dtype=torch.bool).scatter_(1, columns, is_drawn)
+
+
+def triplets_of(pairs: Pairs, positive: Tensor, negative: Tensor) -> Triplets:
+    """Triplets of the anchors with a positive and a negative, from columns drawn for all (anchors x per_anchor).
+
+    As `draw` gives it, the number of columns stands for a positive or negative that an anchor does not have.
+    """
+    anchor = torch.arange(len(pairs), device=positive.device).unsqueeze(1).expand_as(positive)
+    highest, missing = torch.maximum(positive, negative), len(pairs.ref_labels)
+    if highest.amax().item() == missing:
+        is_complete = highest < missing
+        anchor, positive, negative = anchor[is_complete], positive[is_complete], negative[is_complete]
+    return Triplets(anchor.flatten(), positive.flatten(), negative.flatten())
