@@ -136,7 +136,7 @@ methods:
 
 def test_a_study_at_a_cached_depth_fills_the_stated_cache_once_for_all_cells_and_splits(place, tmp_path, monkeypatch):
     # Sums of checked files name the data, for the workers as for the runner, wherever the study's cache lies.
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "usual cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "usual cache"))
     unseen("data", "check", "--data", "folder=images", cwd=place)
     plan = tmp_path / "plan.yaml"
     plan.write_text(

@@ -15,7 +15,7 @@ from unseen.core.errors import ConfigError, DataError, UnseenError
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
     made = gaussian_catalogue(classes=60, per_class=8, gap=3.0)
     rows, names = made.source.features, np.array(made.class_names)[made.labels]

@@ -17,7 +17,7 @@ from unseen.shifts import read_ladder
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
     made = gaussian_catalogue(mixed=0.3, per_class=8)
     np.savez("groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])

@@ -15,7 +15,7 @@ FILES = ("a/1.jpg", "a/2.jpg", "b/caf\udce9.jpg")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def data(root, first="one"):

@@ -19,7 +19,7 @@ TEST_B = "classes:test=[c,d],validation=0"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture

@@ -146,10 +146,10 @@ class _Free:
 
 
 def test_the_folder_of_caches_is_the_users_unless_the_environment_says_otherwise(monkeypatch, tmp_path):
-    monkeypatch.delenv("UNSEEN_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "unseen"
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "mine"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine"
 
 

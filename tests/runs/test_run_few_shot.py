@@ -28,7 +28,7 @@ SETTINGS = {"data": "features=groups.npz", "embedding_size": 4, "epochs": 1, "lo
 def rung(tmp_path, monkeypatch):
     """The settings of a run on the second rung of a ladder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     walk = Walk(swaps=2, easier=1, harder=2, removals=1)
     made_by = {"model": "identity"}
     write_features_and_ladder(tmp_path, walk, rungs=3, mixed=0.3, per_class=8, made_by=made_by)

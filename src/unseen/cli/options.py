@@ -50,9 +50,7 @@ Views = Annotated[int | None, typer.Option(help="Cached views of an image: 1 pla
 Head = Annotated[str | None, typer.Option(help="How the head begins: random, identity or whitening")]
 Autocast = Annotated[bool | None, typer.Option(help="bfloat16 in the backbone where the device has it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Cache = Annotated[
-    Path | None, typer.Option(help="Folder of caches for the depths top and frozen.", envvar="UNSEEN_CACHE")
-]
+Cache = Annotated[Path | None, typer.Option(help="Folder of caches for the depths top and frozen.")]
 Workers = Annotated[int, typer.Option(help="Processes that decode images (train) or run cells (study).")]
 
 

@@ -17,6 +17,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from unseen.core.text import duration
+
 
 def console() -> Console:
     """The console of the standard error stream: standard output is for results that programs read."""
@@ -47,7 +49,9 @@ class Bar:
             self._shown = time.monotonic()
             each = (self._shown - self._started) / max(self._done - self._before, 1)
             left = each * (self._total - self._done)
-            console().print(f"{self._description} {self._done}/{self._total}, about {left:.0f} s left {self._words}")
+            console().print(
+                f"{self._description} {self._done}/{self._total}, about {duration(left)} left {self._words}"
+            )
 
     def set(self, done: int, total: int, words: str = "") -> None:
         """Stand at `done` of `total` steps, with words behind the bar."""
@@ -87,20 +91,6 @@ def progress_bar(description: str, total: int, *, done: int = 0, quiet: bool = F
     )
     with Progress(*columns, console=console()) as progress:
         yield Bar(progress, description, total, done)
-
-
-def duration(seconds: float) -> str:
-    """A length of time as people say it.
-
-    >>> [duration(seconds) for seconds in (0.2, 59, 90, 7_300)]
-    ['1 s', '59 s', '1 min 30 s', '2 h 1 min']
-    """
-    whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 class Board:

@@ -77,13 +77,15 @@ def signed(value: float, *, percent: bool) -> str:
 def duration(seconds: float) -> str:
     """Seconds as people say them.
 
-    >>> duration(4.21), duration(75), duration(7300)
-    ('4.2 s', '1 min 15 s', '2 h 1 min')
+    >>> [duration(seconds) for seconds in (4.21, 59, 75, 7300)]
+    ['4.2 s', '59 s', '1 min 15 s', '2 h 1 min']
     """
     if not math.isfinite(seconds):
         return "not finite"
-    if seconds < 60:
+    if seconds < 10:
         return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
     if seconds < 3600:
         return f"{int(seconds) // 60} min {int(seconds) % 60} s"
     return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60} min"

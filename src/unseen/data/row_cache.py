@@ -5,13 +5,11 @@ with the SHA-256 of each block that is whole. A block counts only if its sum is 
 cut or a damaged disk cost the blocks they touched and nothing else (PROMISES R19).
 """
 
-import fcntl
 import hashlib
 import io
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +20,7 @@ from unseen.core.console import console, progress_bar
 from unseen.core.errors import DataError
 from unseen.core.faults import fault
 from unseen.core.files import read_json, write_json
+from unseen.core.locks import exclusive
 from unseen.data.catalogue import Kind, Source
 
 # Rows of a block. It is also the batch in which rows are computed: they are the same whoever computes them, and
@@ -30,14 +29,6 @@ BLOCK = 64
 _MEGABYTE = 10**6
 
 Compute = Callable[[Sequence[range]], Iterator[np.ndarray]]
-
-
-def cache_folder() -> Path:
-    """Where caches lie unless a run says otherwise: `UNSEEN_CACHE`, or `unseen` in the user's folder of caches."""
-    stated = os.environ.get("UNSEEN_CACHE")
-    if stated:
-        return Path(stated).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "unseen"
 
 
 def cached_rows(
@@ -73,7 +64,11 @@ def cached_rows(
     if needed is not None:
         blocks = [blocks[number] for number in np.unique(needed // BLOCK)]
     count = sum(map(len, blocks))
-    with _alone(place / "lock", what, quiet):
+
+    def say_waiting() -> None:
+        _say(f"waiting for another process that is caching {what}", quiet)
+
+    with exclusive(place / "lock", when_busy=say_waiting):
         missing = [blocks[number] for number in _missing(place, key, header, blocks, row_bytes, quiet)]
         # Rows that nobody asked for yet are a hole in the file, which takes no room on the disk.
         os.truncate(place / "rows.npy", len(header) + shape[0] * row_bytes)
@@ -239,19 +234,3 @@ def _megabytes(size: int) -> str:
 def _say(sentence: str, quiet: bool) -> None:
     if not quiet:
         console().print(sentence, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def _alone(path: Path, what: str, quiet: bool) -> Iterator[None]:
-    """Hold a cache alone; the kernel drops the lock of a process that dies, so none is ever stale."""
-    with open(path, "w", encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say(f"waiting for another process that is caching {what}", quiet)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            # Said, not left to the end of the file: processes forked meanwhile have it open too.
-            fcntl.flock(lock, fcntl.LOCK_UN)

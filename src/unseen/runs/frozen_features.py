@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unseen.core.config import Record
+from unseen.core.paths import cache_folder
 from unseen.data import Catalogue, Split
-from unseen.data.row_cache import cache_folder
 from unseen.models import embed
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare

@@ -8,8 +8,8 @@ from pathlib import Path
 from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json, sha256_of, write_json
+from unseen.core.paths import cache_folder
 from unseen.core.processes import in_processes
-from unseen.data.row_cache import cache_folder
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.run_recipe import load_run, model_of
 from unseen.shifts.episodes import EPISODES, SHOTS

@@ -1,6 +1,5 @@
 """One run: from a recipe to a folder with weights, scores and what a report shows."""
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +17,10 @@ import unseen
 from unseen.core.config import Record, build
 from unseen.core.errors import ConfigError
 from unseen.core.files import read_json, remove_folder, sweep, write_bytes, write_json
+from unseen.core.locks import exclusive
+from unseen.core.paths import cache_folder
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueItems, Split, check_images
-from unseen.data.row_cache import cache_folder
 from unseen.evaluation import evaluate
 from unseen.evaluation.draws_files import save_draws
 from unseen.evaluation.report_sample import save_report_sample, show
@@ -55,7 +55,7 @@ def run(
 
     Gives the content of `result.json`: scores on the unseen classes with counts and definitions, the history over
     epochs, the protocol of every number, and the seconds it took. `cache` is the folder for what the depths `top` and
-    `frozen` compute once; by default the one of `unseen.data.row_cache.cache_folder`.
+    `frozen` compute once; by default the one of `unseen.core.paths.cache_folder`.
     """
     prepared = settings if isinstance(settings, Prepared) else prepare(settings)
     recipe, catalogue, split, folder = prepared.recipe, prepared.catalogue, prepared.split, Path(folder)
@@ -173,13 +173,11 @@ def _holds(folder: Path, recipe: Recipe) -> bool:
 def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
     """Hold a run's folder alone, so that two processes never write to one run."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"another process is at work in {folder}", hint="Use another --out folder, or wait."
-            ) from None
+
+    def refuse() -> None:
+        raise ConfigError(f"another process is at work in {folder}", hint="Use another --out folder, or wait.")
+
+    with exclusive(folder / ".lock", when_busy=refuse):
         sweep(folder)
         if not _holds(folder, recipe):
             write_json(folder / "run.json", {"unseen": unseen.__version__, "recipe": recipe.to_mapping()})

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from unseen.core.config import Record, canonical_json
+from unseen.core.paths import cache_folder
 from unseen.data import Catalogue, load_catalogue
-from unseen.data.row_cache import cache_folder
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.recipe import prepare
 from unseen.runs.run_recipe import device, make_dataset, model_of, run

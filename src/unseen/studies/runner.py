@@ -1,6 +1,5 @@
 """The runner of a study: worker processes do its cells, each cell exactly once, whatever dies."""
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +12,12 @@ from typing import Any
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
-from unseen.core.console import Board, duration, progress_board
+from unseen.core.console import Board, progress_board
 from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
+from unseen.core.locks import exclusive
+from unseen.core.text import duration
 from unseen.core.worker import RunCell, address_of
 from unseen.studies.plan import Cell
 from unseen.studies.store import CellState, ClaimLostError, Store, create_store
@@ -138,15 +139,12 @@ def run_study(
 
 @contextmanager
 def _only_runner(folder: Path) -> Iterator[None]:
-    # The kernel drops the lock with its process, so nothing is left to clean after a kill.
-    with open(folder / "study.lock", "w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(
-                f"another process already runs the study in {folder}",
-                hint="Use it when that has ended, or another folder.",
-            ) from None
+    def refuse() -> None:
+        raise StoreError(
+            f"another process already runs the study in {folder}", hint="Use it when that has ended, or another folder."
+        )
+
+    with exclusive(folder / "study.lock", when_busy=refuse):
         yield
 
 

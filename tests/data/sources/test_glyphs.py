@@ -394,10 +394,10 @@ def test_a_full_disk_stops_nobody(few, tmp_path, caplog, monkeypatch):
 def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "users"))
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "ours"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
     assert cache_folder("~/stated") == tmp_path / "stated"
     assert cache_folder() == tmp_path / "ours"
-    monkeypatch.delenv("UNSEEN_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == tmp_path / "users" / "unseen"
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
     assert cache_folder() == tmp_path / ".cache" / "unseen"
@@ -409,7 +409,7 @@ def test_without_a_home_pictures_stay_in_memory(few, monkeypatch, caplog):
     def homeless():
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.delenv("UNSEEN_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
     assert len(glyphs()) == 9

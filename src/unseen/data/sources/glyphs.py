@@ -3,7 +3,6 @@
 import hashlib
 import io
 import logging
-import os
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from unseen.core.checks import check_between, check_count
 from unseen.core.config import hash_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.files import read_json, write_bytes, write_json
+from unseen.core.paths import cache_folder
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
@@ -64,7 +64,7 @@ def glyphs(
         raise ConfigError("glyphs: cache must be the path of a folder", got=cache)
 
     settings = {"size": size, "seed": seed, "rotation": float(rotation), "shift": float(shift)}
-    classes, pixels = _rendered(settings, cache_folder(cache))
+    classes, pixels = _rendered(settings, cache_folder() if cache is None else Path(cache).expanduser())
     if max_per_class is not None:
         classes, pixels = _fewer(classes, pixels, max_per_class, seed)
     return Catalogue(
@@ -75,20 +75,6 @@ def glyphs(
         ids=tuple(f"{_code(letter)} {font}" for letter, fonts in classes.items() for font in fonts),
         class_groups=tuple(str(script_of(letter)) for letter in classes),
     )
-
-
-def cache_folder(cache: str | None = None) -> Path | None:
-    """The folder of rendered pictures: as stated, else $UNSEEN_CACHE, else the user's; None if there is no home."""
-    stated = cache or os.environ.get("UNSEEN_CACHE")
-    try:
-        if stated:
-            return Path(stated).expanduser()
-        users = os.environ.get("XDG_CACHE_HOME", "")
-        # The XDG rules: a path that is not absolute counts as not set.
-        return (Path(users) if os.path.isabs(users) else Path.home() / ".cache") / "unseen"
-    except RuntimeError as problem:
-        _log.warning("glyphs: no cache folder is known (%s); rendering in memory", problem)
-        return None
 
 
 def _code(letter: str) -> str:
