@@ -1,8 +1,8 @@
 """Figures as inline SVG for the report: matplotlib draws, this module makes the result small, themeable and safe.
 
 Of matplotlib's output only lines, shapes and texts remain, each with a style of known properties. Colours of our
-palette become variables of the page's style sheet, so that one chart serves the light and the dark theme; texts stay texts in
-the font of the page. The serializer escapes every string; ids, links, scripts and style sheets do not get through.
+palette become variables of the page's style sheet, so that one chart serves the light and the dark theme. Texts remain
+texts, in the font of the page. The serializer escapes every string; ids, links and style sheets do not get through.
 """
 
 import json
@@ -101,7 +101,7 @@ def _path(element: ElementTree.Element, markers: dict[str, ElementTree.Element])
         radius = max(map(float, _NUMBER.findall(d)))
         return ElementTree.Element("circle", {"cx": _short(x), "cy": _short(y), "r": _short(radius)})
     pairs = _PAIR.sub(lambda pair: f"{_short(float(pair[1]) + x)} {_short(float(pair[2]) + y)} ", d)
-    return ElementTree.Element("path", {"d": re.sub(r"\s*([A-Za-z])\s*", r"\1", pairs)})
+    return ElementTree.Element("path", {"d": re.sub(r"\s*([A-Za-z])\s*", r"\1", pairs).strip()})
 
 
 def _text(element: ElementTree.Element) -> ElementTree.Element:
