@@ -42,7 +42,7 @@ def test_a_chart_has_a_mark_for_every_seed_and_mean_in_place(demo_content):
 
 def test_marks_stand_where_the_axis_says():
     rows = [
-        replace(make_row("characters", "margin", 0), method=f"method {value}", scores={"recall@1": value})
+        replace(make_row("characters", "contrastive", 0), method=f"method {value}", scores={"recall@1": value})
         for value in (0.2, 0.4, 0.8)
     ]
     chart = score_chart(rankings(Content(title="t", version="0", rows=rows)), percent=True)
