@@ -133,7 +133,7 @@ def plain_loop(make):
 
 def whole_loop(features, labels):
     """A round of `unseen train`: drawing, loading, schedule, guards and checks around the same step."""
-    from unseen.data import Catalogue, CatalogueItems, FeatureArray
+    from unseen.data import Catalogue, CatalogueDataset, FeatureArray
     from unseen.methods.plain import PlainObjective
     from unseen.models import build_embedder
     from unseen.samplers import SamplesPerClass
@@ -144,7 +144,7 @@ def whole_loop(features, labels):
     numbers = labels.numpy()
     catalogue = Catalogue(
         name="bench",
-        source=FeatureArray(features.numpy()),
+        reader=FeatureArray(features.numpy()),
         labels=numbers,
         class_names=tuple(str(label) for label in range(CLASSES)),
         ids=tuple(str(row) for row in range(len(numbers))),
@@ -161,7 +161,7 @@ def whole_loop(features, labels):
             objective=PlainObjective(model, unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted())),
             optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0).build([{"params": list(model.parameters())}]),
             schedule=Constant(),
-            items=CatalogueItems(catalogue),
+            items=CatalogueDataset(catalogue),
             indices=np.arange(len(numbers)),
             labels=numbers,
             batches=dealt,

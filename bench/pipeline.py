@@ -27,7 +27,7 @@ from PIL import Image
 
 from bench.measuring import RESULTS, machine
 from unseen.core.randomness import derive, numpy_generator
-from unseen.data import CatalogueItems, Crop
+from unseen.data import CatalogueDataset, Crop
 from unseen.data.sources.folder import folder
 from unseen.losses import MultiSimilarity
 from unseen.methods.plain import PlainObjective
@@ -278,7 +278,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write bench/results/pipeline.md and .csv")
     options = parser.parse_args()
     with image_folder(options.data) as (root, source):
-        items = CatalogueItems(folder(str(root)), Crop(size=SIZE, mean=(0.5,) * 3, std=(0.5,) * 3))
+        items = CatalogueDataset(folder(str(root)), Crop(size=SIZE, mean=(0.5,) * 3, std=(0.5,) * 3))
         running = subjects(items, options.batch, options.steps)
         costs = measure(running, subjects(items, 2 * PER_CLASS, 2), options.rounds)
     rows = rows_of(costs, options.batch)

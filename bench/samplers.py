@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_limits
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import REGISTRIES
-from unseen.samplers import EmbeddingAwareBatches, Place
+from unseen.samplers import BatchPosition, EmbeddingAwareBatches
 from unseen.samplers.candidates import best_match
-from unseen.samplers.embedding_store import StoredBatches
+from unseen.samplers.embedding_store import EmbeddingStoreBatches
 
 SAMPLES, CLASSES, EMBEDDING = 5864, 100, 512
 BATCH, PER_CLASS, BIG_BATCH, CANDIDATES = 112, 2, 512, 10
@@ -69,12 +69,12 @@ def published_draw(rows, items, generator):
 def drawing(batches, embeddings):
     """A function that draws batch after batch, each from a store that was just overwritten in a batch of rows."""
     if not isinstance(batches, EmbeddingAwareBatches):
-        return lambda number: batches.batch(Place(0, number))
+        return lambda number: batches.batch(BatchPosition(0, number))
     batches.batches_per_epoch = 1  # one batch a request: its whole cost
     batches.start(embeddings)
 
     def draw(number):
-        batch = batches.batch(Place(number, 0))
+        batch = batches.batch(BatchPosition(number, 0))
         batches.observe(batch, embeddings[batch])
         return batch
 
@@ -85,7 +85,7 @@ def variants(embeddings, labels):
     """Every registered sampler at R's setting, and the published FRD."""
     samplers = REGISTRIES["sampler"]
     made = {name: samplers[name]().batches(labels, seed=0) for name in samplers.names()}
-    made[PUBLISHED] = StoredBatches(labels, 0, BATCH, published_draw, project=None)
+    made[PUBLISHED] = EmbeddingStoreBatches(labels, 0, BATCH, published_draw, project=None)
     return {name: drawing(batches, embeddings) for name, batches in made.items()}
 
 

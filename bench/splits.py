@@ -81,7 +81,7 @@ def catalogue_of(name, dimensions):
     features *= scales
     return Catalogue(
         name=name,
-        source=FeatureArray(features),
+        reader=FeatureArray(features),
         labels=labels.astype(np.int64),
         class_names=tuple(f"class {label:05d}" for label in range(size.classes)),
         ids=tuple(f"class {label:05d}/image {number:06d}.jpg" for number, label in enumerate(labels)),
@@ -94,7 +94,7 @@ def measure(name, dimensions):
     start = split_catalogue(catalogue, "first:validation=0")
     wall, processor = time.perf_counter(), time.process_time()
     ladder = build_ladder(
-        catalogue, catalogue.source.features, start, walk=PUBLISHED[name].walk, rungs=PUBLISHED[name].steps
+        catalogue, catalogue.reader.features, start, walk=PUBLISHED[name].walk, rungs=PUBLISHED[name].steps
     )
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     with tempfile.TemporaryDirectory() as folder:
@@ -120,7 +120,7 @@ def by_root(one, two):
 
 def one_distance(catalogue, ladder):
     """Milliseconds of the distance of class means of the last rung, ours and the alternative's, which must agree."""
-    distances = Distances(catalogue.source.features, catalogue.labels)
+    distances = Distances(catalogue.reader.features, catalogue.labels)
     label_of = {name: label for label, name in enumerate(catalogue.class_names)}
     rung = ladder.rungs[-1]
     sides = [np.array([label_of[name] for name in names]) for names in ([*rung.train, *rung.validation], rung.test)]

@@ -19,6 +19,6 @@ def test_a_ladder_is_built_and_its_cost_has_no_zero():
 
 def test_features_lie_in_clusters():
     catalogue = splits.catalogue_of("cub200", 16)
-    features, labels = catalogue.source.features, catalogue.labels
+    features, labels = catalogue.reader.features, catalogue.labels
     within = features[labels == 0].std(axis=0).mean()
     assert features.std(axis=0).mean() > 1.3 * within

@@ -13,8 +13,8 @@ from unseen.cli import options
 from unseen.core.config import Record
 
 if TYPE_CHECKING:
-    from unseen.data import Catalogue, Examination, Split
-    from unseen.data.summary import ImageSizes, Part
+    from unseen.data import Catalogue, IntegrityReport, Split
+    from unseen.data.summary import ImageSizes, PartSummary
 
 app = typer.Typer(help="Check the integrity of data and print its statistics.", no_args_is_help=True)
 
@@ -37,19 +37,19 @@ def check(
 ) -> None:
     """Check every image file; exit code 2 if one is broken."""
     from unseen.core.console import console
-    from unseen.data import examine, load_catalogue
+    from unseen.data import check_integrity, load_catalogue
 
     catalogue = load_catalogue(data)
-    hash_before = catalogue.source.content_hash()
-    examination = examine(catalogue, _read_split(catalogue, split), workers=workers)
-    content = _as_mapping(catalogue, examination)
+    hash_before = catalogue.reader.content_hash()
+    report = check_integrity(catalogue, _read_split(catalogue, split), workers=workers)
+    content = _as_mapping(catalogue, report)
     if as_json:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        _print_examination(catalogue, examination, content)
-        if catalogue.source.content_hash() != hash_before:
+        _print_report(catalogue, report, content)
+        if catalogue.reader.content_hash() != hash_before:
             console().print("the fingerprint is a new one: runs, studies and caches from before are of other data")
-    if examination.broken or examination.altered:
+    if report.broken or report.altered:
         raise typer.Exit(2)
 
 
@@ -64,17 +64,17 @@ def info(
     from unseen.core.console import console
     from unseen.core.errors import ConfigError
     from unseen.data import load_catalogue
-    from unseen.data.summary import image_sizes, parts_of
+    from unseen.data.summary import image_sizes, summarize_parts
 
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise ConfigError("data info: --sheet must end in .png", got=str(sheet))
     catalogue = load_catalogue(data)
     chosen = _read_split(catalogue, split)
-    parts, sizes = parts_of(catalogue, chosen), image_sizes(catalogue)
+    parts, sizes = summarize_parts(catalogue, chosen), image_sizes(catalogue)
     if as_json:
         content = {
             "name": catalogue.name,
-            "kind": catalogue.source.kind,
+            "kind": catalogue.reader.kind,
             "fingerprint": catalogue.fingerprint,
             "groups": len(set(catalogue.class_groups or ())),
             "parts": [asdict(part) for part in parts],
@@ -89,7 +89,7 @@ def info(
         console().print(f"wrote {sheet}", markup=False, soft_wrap=True)
 
 
-def _print_info(catalogue: "Catalogue", parts: "list[Part]", sizes: "ImageSizes | None") -> None:
+def _print_info(catalogue: "Catalogue", parts: "list[PartSummary]", sizes: "ImageSizes | None") -> None:
     from unseen.core.console import table
 
     screen = Console(highlight=False)
@@ -129,30 +129,30 @@ def _read_split(catalogue: "Catalogue", record: str | None) -> "Split | None":
     return split_catalogue(catalogue, record or "given:validation=0")
 
 
-def _as_mapping(catalogue: "Catalogue", examination: "Examination") -> Record:
+def _as_mapping(catalogue: "Catalogue", report: "IntegrityReport") -> Record:
     def ids(groups: tuple[tuple[int, ...], ...]) -> list[list[str]]:
         return [[catalogue.ids[index] for index in group] for group in groups]
 
     return {
-        "files": examination.files,
-        "broken": list(examination.broken),
-        "altered": [catalogue.ids[index] for index in examination.altered],
-        "duplicates": ids(examination.duplicates),
-        "crossing": ids(examination.crossing),
-        "confused": ids(examination.confused),
+        "files": report.files,
+        "broken": list(report.broken),
+        "altered": [catalogue.ids[index] for index in report.altered],
+        "duplicates": ids(report.duplicates),
+        "crossing": ids(report.crossing),
+        "confused": ids(report.confused),
         "fingerprint": catalogue.fingerprint,
-        "record": str(examination.record),
+        "record": str(report.record),
     }
 
 
-def _print_examination(catalogue: "Catalogue", examination: "Examination", content: Record) -> None:
+def _print_report(catalogue: "Catalogue", report: "IntegrityReport", content: Record) -> None:
     from unseen.core.console import table
 
     screen = Console(highlight=False)
-    lines = [f"broken: {name}" for name in examination.broken]
+    lines = [f"broken: {name}" for name in report.broken]
     lines += [f"altered: {name}" for name in content["altered"]]
-    crossing, confused = set(examination.crossing), set(examination.confused)
-    for group in sorted(examination.duplicates, key=lambda group: group not in crossing):
+    crossing, confused = set(report.crossing), set(report.confused)
+    for group in sorted(report.duplicates, key=lambda group: group not in crossing):
         spans = [span for span, groups in (("two sides", crossing), ("two classes", confused)) if group in groups]
         names = " = ".join(catalogue.ids[index] for index in group)
         lines.append(f"same pixels: {names} ({' and '.join(spans) or 'one class'})")
@@ -161,15 +161,15 @@ def _print_examination(catalogue: "Catalogue", examination: "Examination", conte
     if len(lines) > _MAX_LINES:
         screen.print(f"and {len(lines) - _MAX_LINES:,} more: --json lists all")
     counts = {
-        "intact images": examination.files - len(examination.broken),
-        "broken files": len(examination.broken),
-        "altered since the last check, with the same size and time": len(examination.altered),
-        "groups of images with the same pixels": len(examination.duplicates),
-        "such groups on two sides of the split": len(examination.crossing),
-        "such groups in two classes": len(examination.confused),
+        "intact images": report.files - len(report.broken),
+        "broken files": len(report.broken),
+        "altered since the last check, with the same size and time": len(report.altered),
+        "groups of images with the same pixels": len(report.duplicates),
+        "such groups on two sides of the split": len(report.crossing),
+        "such groups in two classes": len(report.confused),
     }
     rows = [[name, f"{count:,}"] for name, count in counts.items()]
     screen.print(table(escape(catalogue.describe()), ["finding", "number"], rows))
-    screen.print(f"checksums are recorded in {examination.record}", markup=False, soft_wrap=True)
-    basis = "sizes and times, as files are broken" if examination.broken else "content"
+    screen.print(f"checksums are recorded in {report.record}", markup=False, soft_wrap=True)
+    basis = "sizes and times, as files are broken" if report.broken else "content"
     screen.print(f"fingerprint by {basis}: {catalogue.fingerprint}")

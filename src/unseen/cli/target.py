@@ -63,8 +63,8 @@ def _from_npz(path: Path) -> Target:
     from unseen.data import FeatureArray, load_catalogue
 
     catalogue = load_catalogue({"name": "features", "path": str(path), "small_classes": "keep"})
-    assert isinstance(catalogue.source, FeatureArray)
+    assert isinstance(catalogue.reader, FeatureArray)
     arguments: dict[str, Any] = {"labels": catalogue.labels}
     if catalogue.class_groups is not None and len(set(catalogue.class_groups)) > 1:
         arguments["super_labels"] = [catalogue.class_groups[label] for label in catalogue.labels]
-    return Target(catalogue.source.features, arguments, catalogue.class_names, catalogue.ids)
+    return Target(catalogue.reader.features, arguments, catalogue.class_names, catalogue.ids)

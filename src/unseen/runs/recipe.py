@@ -11,8 +11,8 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES, nearest
 from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
 from unseen.evaluation.score_table import read_names
-from unseen.models import cut_for, model_record, normalisation_of
-from unseen.models.heads import HEAD_STARTS
+from unseen.models import default_cut, input_normalization, model_record
+from unseen.models.heads import HEAD_INITS
 from unseen.models.weights import check_weights_file
 from unseen.runs.named_recipes import load_recipe
 from unseen.runs.protocols import load_protocol
@@ -149,7 +149,7 @@ def defaults_for(catalogue: Catalogue, depth: str | None = None, *, is_pretraine
     Image files are trained at `top`, as their default backbone is pretrained; other data, and a backbone that is not
     pretrained, at `full`.
     """
-    is_files = catalogue.source.kind == "image files"
+    is_files = catalogue.reader.kind == "image files"
     common: Record = {
         "protocol": None,
         "split": "given" if catalogue.fixed_split is not None else "fraction",
@@ -170,8 +170,8 @@ def defaults_for(catalogue: Catalogue, depth: str | None = None, *, is_pretraine
         "patience": None,
         "seed": 0,
     }
-    if catalogue.source.kind == "features":
-        width = catalogue.source.features.shape[1]  # type: ignore[attr-defined]
+    if catalogue.reader.kind == "features":
+        width = catalogue.reader.features.shape[1]  # type: ignore[attr-defined]
         return common | {"model": "identity", "embedding_size": min(512, width)} | _A_HEAD_ALONE
     if not is_files:
         head = _A_HEAD_ALONE if depth == "frozen" else {"optimizer": "adam:lr=2e-3"}
@@ -229,7 +229,7 @@ def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = l
         merged["choose_by"] = "last"
     model = complete(REGISTRIES["backbone"], model_record(merged["model"]), _KNOWN_BY_THE_RUN)
     if merged["depth"] == "top" and merged.get("cut") is None:
-        merged["cut"] = cut_for(str(model.get("architecture", model["name"])))
+        merged["cut"] = default_cut(str(model.get("architecture", model["name"])))
     made = {
         "cut": None,
         **merged,
@@ -282,7 +282,7 @@ def _transform(value: Any, model: Record) -> Record | None:
         return None
     record = as_record(value, "transform")
     if "mean" not in record and "std" not in record:
-        record |= normalisation_of(str(model.get("architecture", model["name"])))
+        record |= input_normalization(str(model.get("architecture", model["name"])))
     return complete(REGISTRIES["transform"], record)
 
 
@@ -296,7 +296,7 @@ def _check_values(made: Record) -> None:
         check_above("run", "clip_gradients", made["clip_gradients"], 0)
     check_count("run", "views", made["views"])
     check_choice("run", "depth", made["depth"], DEPTHS)
-    check_choice("run", "head", made["head"], HEAD_STARTS)
+    check_choice("run", "head", made["head"], HEAD_INITS)
     check_choice("run", "choose_on", made["choose_on"], ("validation", "test"))
     if made["cut"] is not None and made["depth"] != "top":
         raise ConfigError("run: cut speaks of the depth top", got=made["depth"], hint="Use --depth top.")
