@@ -80,7 +80,7 @@ def build(
         walked |= {f"--{key}": value for key, value in own.items()}
         for name, value in walked.items():
             if value is not None:
-                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Use no {name}.")
+                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Leave {name} out.")
         make = partial(group_ladder, rungs=rungs if steps is None else _listed(steps), seed=seed)
     else:
         walk, chosen = _walk_and_rungs(data, rungs, distances, steps, own)
