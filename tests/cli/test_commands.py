@@ -275,7 +275,7 @@ def test_a_run_interrupted_in_the_middle_says_how_to_continue_and_continues(plac
     arguments = ["train", "--data", "features=features.npz", "--out", str(tmp_path / "run"), "--epochs", "4000"]
     arguments += [*QUICK[2:], "--save-seconds", "0"]
     running = subprocess.Popen(
-        [sys.executable, "-c", "from unseen.cli import main; main()", *arguments],
+        [sys.executable, "-m", "unseen", *arguments],
         cwd=place,
         stderr=subprocess.PIPE,
         text=True,

@@ -119,7 +119,7 @@ def test_a_mistake_is_refused_and_nothing_is_written(place, arguments, words):
 
 def test_a_wrong_folder_gets_one_sentence_and_the_code_2(place):
     arguments = ["data", "check", "--data", "cub200=nowhere"]
-    command = [sys.executable, "-c", "from unseen.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "unseen", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("unseen: cub200: looked for images.txt, ")

@@ -18,7 +18,7 @@ def surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
     made = gaussian_catalogue(classes=60, per_class=8, gap=3.0)
-    rows, names = made.source.features, np.array(made.class_names)[made.labels]
+    rows, names = made.reader.features, np.array(made.class_names)[made.labels]
     is_held = made.labels % 4 == 3
     np.savez("train.npz", features=rows[~is_held], labels=names[~is_held])
     np.savez("test.npz", features=rows[is_held], labels=names[is_held])

@@ -20,7 +20,7 @@ def surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
     made = gaussian_catalogue(mixed=0.3, per_class=8)
-    np.savez("groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
+    np.savez("groups.npz", features=made.reader.features, labels=np.array(made.class_names)[made.labels])
 
 
 BUILD = ("--data", "features=groups.npz", "--start", "first:validation=0", "--swaps", "2", "--easier", "2")

@@ -1,3 +1,5 @@
+"""Progress outside a terminal is a line with the time left."""
+
 import re
 
 import pytest
@@ -15,5 +17,6 @@ def test_time_left_follows_from_the_steps_of_this_process(done, monkeypatch, cap
     line = capsys.readouterr().err
     assert f"{done + 5}/100" in line
     assert "loss 1" in line
-    left = int(re.search(r"about (\d+) s left", line)[1])
-    assert left == 20 / 5 * (100 - done - 5)
+    left = re.search(r"about (\d+) s left", line)
+    assert left is not None
+    assert int(left[1]) == 20 / 5 * (100 - done - 5)

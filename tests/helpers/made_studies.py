@@ -46,6 +46,7 @@ def write_study(folder, methods, *, splits=("characters",), seeds=(0, 1), epochs
         store.set_plan(cells, {"title": title})
         owner = identity()
         for _ in cells:
-            name = store.claim(owner).name
-            store.finish(name, owner, contents[name])
+            cell = store.claim(owner)
+            assert cell is not None
+            store.finish(cell.name, owner, contents[cell.name])
     return folder

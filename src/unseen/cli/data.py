@@ -12,8 +12,8 @@ from rich.markup import escape
 from unseen.cli import options
 
 if TYPE_CHECKING:
-    from unseen.data import Catalogue, Examination, Split
-    from unseen.data.summary import ImageSizes, Part
+    from unseen.data import Catalogue, IntegrityReport, Split
+    from unseen.data.summary import ImageSizes, PartSummary
 
 app = typer.Typer(help="Check data, and say what it holds.", no_args_is_help=True)
 
@@ -36,17 +36,17 @@ def check(
 ) -> None:
     """Check every image file; exit code 2 when one is broken."""
     from unseen.core.console import console
-    from unseen.data import examine, load_catalogue
+    from unseen.data import check_integrity, load_catalogue
 
     catalogue = load_catalogue(data)
-    before = catalogue.source.content_hash()
-    found = examine(catalogue, _split_of(catalogue, split), workers=workers)
+    before = catalogue.reader.content_hash()
+    found = check_integrity(catalogue, _split_of(catalogue, split), workers=workers)
     content = _findings(catalogue, found)
     if as_json:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
         _print_findings(catalogue, found, content)
-        if catalogue.source.content_hash() != before:
+        if catalogue.reader.content_hash() != before:
             console().print("the fingerprint is a new one: runs, studies and caches from before are of other data")
     if found.broken or found.altered:
         raise typer.Exit(2)
@@ -63,17 +63,17 @@ def info(
     from unseen.core.console import console
     from unseen.core.errors import ConfigError
     from unseen.data import load_catalogue
-    from unseen.data.summary import image_sizes, parts_of
+    from unseen.data.summary import image_sizes, summarize_parts
 
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise ConfigError("data info: --sheet must end in .png", got=str(sheet))
     catalogue = load_catalogue(data)
     chosen = _split_of(catalogue, split)
-    parts, sizes = parts_of(catalogue, chosen), image_sizes(catalogue)
+    parts, sizes = summarize_parts(catalogue, chosen), image_sizes(catalogue)
     if as_json:
         content = {
             "name": catalogue.name,
-            "kind": catalogue.source.kind,
+            "kind": catalogue.reader.kind,
             "fingerprint": catalogue.fingerprint,
             "groups": len(set(catalogue.class_groups or ())),
             "parts": [asdict(part) for part in parts],
@@ -88,7 +88,7 @@ def info(
         console().print(f"wrote {sheet}", markup=False, soft_wrap=True)
 
 
-def _print_info(catalogue: "Catalogue", parts: "list[Part]", sizes: "ImageSizes | None") -> None:
+def _print_info(catalogue: "Catalogue", parts: "list[PartSummary]", sizes: "ImageSizes | None") -> None:
     from unseen.core.console import table
 
     screen = Console(highlight=False)
@@ -135,7 +135,7 @@ def _split_of(catalogue: "Catalogue", record: str | None) -> "Split | None":
     return split_catalogue(catalogue, record or "given:validation=0")
 
 
-def _findings(catalogue: "Catalogue", found: "Examination") -> dict[str, Any]:
+def _findings(catalogue: "Catalogue", found: "IntegrityReport") -> dict[str, Any]:
     def named(groups: tuple[tuple[int, ...], ...]) -> list[list[str]]:
         return [[catalogue.ids[index] for index in group] for group in groups]
 
@@ -151,7 +151,7 @@ def _findings(catalogue: "Catalogue", found: "Examination") -> dict[str, Any]:
     }
 
 
-def _print_findings(catalogue: "Catalogue", found: "Examination", content: dict[str, Any]) -> None:
+def _print_findings(catalogue: "Catalogue", found: "IntegrityReport", content: dict[str, Any]) -> None:
     from unseen.core.console import table
 
     screen = Console(highlight=False)

@@ -225,7 +225,7 @@ def _target(path: Path, labels: Path | None = None) -> _Target:
     side: dict[str, Any] = {"labels": catalogue.labels}
     if catalogue.class_groups is not None and len(set(catalogue.class_groups)) > 1:
         side["super_labels"] = [catalogue.class_groups[label] for label in catalogue.labels]
-    features = catalogue.source.features  # type: ignore[attr-defined]
+    features = catalogue.reader.features  # type: ignore[attr-defined]
     return _Target(features, side, catalogue.class_names, catalogue.ids)
 
 

@@ -73,15 +73,15 @@ def defaults_for(catalogue: Catalogue, depth: str | None = None, *, is_pretraine
     Image files are trained at `top`, as their default backbone is pretrained; other data, and a backbone that is not
     pretrained, at `full`.
     """
-    is_files = catalogue.source.kind == "image files"
+    is_files = catalogue.reader.kind == "image files"
     depth_of_run = depth or ("top" if is_files and is_pretrained else "full")
     split = "given" if catalogue.fixed_split is not None else "fraction"
     common = _COMMON | {"split": split, "depth": depth_of_run}
     if is_files:
         by_depth = {"top": _UPPER_STAGES, "frozen": _HEAD_ONLY}
         return common | _IMAGE_FILES | by_depth.get(depth_of_run, _FINE_TUNING if is_pretrained else {})
-    if isinstance(catalogue.source, FeatureArray):
-        width = catalogue.source.features.shape[1]
+    if isinstance(catalogue.reader, FeatureArray):
+        width = catalogue.reader.features.shape[1]
         return common | {"model": "identity", "embedding_size": min(512, width)} | _HEAD_ONLY
     head = _HEAD_ONLY if depth == "frozen" else {"optimizer": "adam:lr=2e-3"}
     return common | {"model": "convnet", "embedding_size": 128} | head

@@ -13,9 +13,9 @@ from unseen.core.registry import REGISTRIES
 from unseen.core.validation import SETTINGS, Count, PositiveInt, PositiveNumber, unknown_setting, validate
 from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
 from unseen.evaluation.score_table import read_names
-from unseen.models import cut_for, model_record, normalisation_of
+from unseen.models import default_cut, input_normalization, model_record
 from unseen.models.embedder import BatchNormPolicy
-from unseen.models.heads import HeadStart
+from unseen.models.heads import HeadInit
 from unseen.models.weights import check_weights_file
 from unseen.runs.defaults import defaults_for
 from unseen.runs.named_recipes import load_recipe
@@ -55,7 +55,7 @@ class Recipe(BaseModel):
     cut: str | None
     views: PositiveInt
     embedding_size: PositiveInt | None
-    head: HeadStart
+    head: HeadInit
     batch_norm: BatchNormPolicy
     transform: Record | None
     loss: Record | None
@@ -201,11 +201,11 @@ def _complete_components(merged: Record) -> None:
     model = merged["model"] = complete(REGISTRIES["backbone"], model_record(merged["model"]), _FILLED_IN)
     architecture = str(model.get("architecture", model["name"]))
     if merged["depth"] == "top" and merged["cut"] is None:
-        merged["cut"] = cut_for(architecture)
+        merged["cut"] = default_cut(architecture)
     if merged["transform"] is not None:
         record = as_record(merged["transform"], "transform")
         if "mean" not in record and "std" not in record:
-            record |= normalisation_of(architecture)  # what the backbone's weights were trained with
+            record |= input_normalization(architecture)  # what the backbone's weights were trained with
         merged["transform"] = record
     for kind in ("transform", "loss", "sampler", "optimizer", "schedule"):
         if merged[kind] is not None:
