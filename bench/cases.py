@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from measuring import Size
 from pytorch_metric_learning import distances, regularizers
 from pytorch_metric_learning import losses as their_losses
 from pytorch_metric_learning import miners as their_miners
 from pytorch_metric_learning.reducers import MeanReducer, SumReducer
 from torch.nn.functional import normalize
 
+from bench.measuring import Size
 from unseen import losses, miners, robust
 from unseen.core.randomness import derive, torch_generator
 
