@@ -216,7 +216,7 @@ def _target(path: Path, labels: Path | None = None) -> _Target:
         names = [catalogue.ids[index] for index in test]
         return _Target(embeddings, evaluation_arguments(catalogue, prepared.split), catalogue.class_names, names)
     if path.suffix == ".npy":
-        from unseen.evaluation.embedding_files import read_labels, read_mapped
+        from unseen.evaluation.files import read_labels, read_mapped
 
         return _Target(read_mapped(path), {"labels": read_labels(path, labels)})
     from unseen.data import load_catalogue

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -17,7 +17,10 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from unseen.core import progress as reporting
 from unseen.core.text import duration
+
+_LONG = 2.0  # seconds
 
 
 def console() -> Console:
@@ -91,6 +94,23 @@ def progress_bar(description: str, total: int, *, done: int = 0, quiet: bool = F
     )
     with Progress(*columns, console=console()) as progress:
         yield Bar(progress, description, total, done)
+
+
+@contextmanager
+def bar_when_long(description: str) -> Iterator[reporting.Progress]:
+    """A `progress(done, total, message)` function; a terminal shows its bar once the work has taken two seconds."""
+    with ExitStack() as stack:
+        started = time.monotonic()
+        bar: Bar | None = None
+
+        def progress(done: int, total: int, message: str) -> None:
+            nonlocal bar
+            if bar is None and sys.stderr.isatty() and time.monotonic() - started > _LONG:
+                bar = stack.enter_context(progress_bar(description, total))
+            if bar is not None:
+                bar.set(done, total, message)
+
+        yield progress
 
 
 class Board:

@@ -105,8 +105,8 @@ def test_plus_plus_draws_by_squared_distance():
     directions = read_directions(np.stack([np.cos(angles), np.sin(angles)], axis=1))
     order = order_of(row_keys(directions))
     drawn = np.array([plus_plus(directions, order, 3, generator=numpy_generator(key), memory=64) for key in range(600)])
-    whole = directions.whole().numpy() / SCALE
-    distances = ((whole[:, None] - whole) ** 2).sum(axis=2)
+    integers = directions.integers().numpy() / SCALE
+    distances = ((integers[:, None] - integers) ** 2).sum(axis=2)
     expected = {}
     for first, second, third in itertools.permutations(range(4), 3):
         near = np.minimum(distances[first], distances[second])
@@ -129,9 +129,9 @@ def test_plus_plus_in_batches_draws_as_one_by_one(monkeypatch):
         nearest = []
         for key in range(40):
             chosen = plus_plus(directions, order, 12, generator=numpy_generator(key), memory=64)
-            whole = directions.whole().numpy() / SCALE
-            assert len(np.unique(whole[chosen], axis=0)) == 12
-            nearest.append(((whole[:, None] - whole[chosen]) ** 2).sum(axis=2).min(axis=1).mean())
+            integers = directions.integers().numpy() / SCALE
+            assert len(np.unique(integers[chosen], axis=0)) == 12
+            nearest.append(((integers[:, None] - integers[chosen]) ** 2).sum(axis=2).min(axis=1).mean())
         totals.append((np.mean(nearest), np.std(nearest) / np.sqrt(len(nearest))))
     (one, error), (many, other_error) = totals
     assert one == pytest.approx(many, abs=4 * np.hypot(error, other_error))

@@ -72,14 +72,14 @@ def test_normalised_gain_equals_scikit_learn_on_rows_with_and_without_ties():
     embeddings, labels = clustered(4)
     embeddings[:60] = embeddings[60:120]
     table = read_table(embeddings, labels)
-    units = table.directions.whole()
+    units = table.directions.integers()
     similarity = (units @ units.T * table.directions.inverse_norms).numpy()
     ranks = rank_positives(table)
-    whole, first = NDCG()(ranks), NDCG(k=12)(ranks)
+    complete, first = NDCG()(ranks), NDCG(k=12)(ranks)
     for query in range(0, len(labels), 3):
         others = np.arange(len(labels)) != query
         is_right, scores = (labels[others] == labels[query])[None], similarity[query][others][None]
-        assert whole[query] == pytest.approx(ndcg_score(is_right, scores), abs=1e-12)
+        assert complete[query] == pytest.approx(ndcg_score(is_right, scores), abs=1e-12)
         assert first[query] == pytest.approx(ndcg_score(is_right, scores, k=12), abs=1e-12)
 
 
