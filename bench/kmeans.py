@@ -80,7 +80,9 @@ def ours(rows, start, iterations):
 
     directions = read_directions(rows)
     told = []
-    found = lloyd(directions, directions.whole(start), iterations=iterations, progress=lambda *done: told.append(done))
+    found = lloyd(
+        directions, directions.integers(start), iterations=iterations, progress=lambda *done: told.append(done)
+    )
     return found.assignment, len(told) - 1
 
 
@@ -142,7 +144,7 @@ def measure(name, rank, rounds, threads):
     start = np.random.default_rng(1).choice(size.points, size.classes, replace=False)
     recall = recall_at_1(rows, labels)
     print(f"{name}: {size.points:,} points, {size.classes:,} clusters, recall@1 {recall:.2f}", flush=True)
-    found = {engine: [] for engine in ENGINES}
+    found: dict[str, list[Any]] = {engine: [] for engine in ENGINES}
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "rows.npy", rows)
         np.save(Path(folder) / "start.npy", start)

@@ -1,6 +1,7 @@
 """Failures against plain loops, with ties, copies, groups, and separate queries and gallery."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,9 @@ def by_loops(rows, labels, queries=None, gallery=None, groups=None, count=20, th
     def may_answer(query, item):
         return item != query and (groups is None or groups[item] != groups[query])
 
-    worst, taken, hits, pairs = [], {}, {}, set()
+    worst, pairs = [], set()
+    taken: dict[Any, Any] = {}
+    hits: dict[Any, Any] = {}
     for query in queries:
         items = sorted((i for i in gallery if may_answer(query, i)), key=lambda i: (-similarity[query, i], number[i]))
         positives = [i for i in items if labels[i] == labels[query]]

@@ -87,7 +87,7 @@ def test_a_table_is_mapped_not_loaded(tmp_path):
 def test_labels_come_from_an_npy_file_or_a_text(tmp_path):
     np.save(tmp_path / "labels.npy", np.array([5, 5, 7]))
     (tmp_path / "labels.txt").write_text("owl\nowl\nemu\n", encoding="utf-8")
-    assert read_labels(tmp_path / "rows.npy", tmp_path / "labels.npy").tolist() == [5, 5, 7]
+    assert list(read_labels(tmp_path / "rows.npy", tmp_path / "labels.npy")) == [5, 5, 7]
     assert read_labels(tmp_path / "rows.npy", tmp_path / "labels.txt") == ["owl", "owl", "emu"]
 
 

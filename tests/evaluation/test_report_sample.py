@@ -63,6 +63,7 @@ def test_a_run_shows_its_failures_by_name_and_picture(tmp_path):
     catalogue, split = prepared.catalogue, prepared.split
     embeddings = np.random.default_rng(0).normal(size=(len(split.test), 3)).astype(np.float32)
     kept = sample_for_report(embeddings, catalogue, split).failures
+    assert kept is not None
     labels = catalogue.labels[split.test]
     found = failures(embeddings, labels, count=FAILURES)
     ids = np.array(catalogue.ids)[split.test]
@@ -75,6 +76,7 @@ def test_a_run_shows_its_failures_by_name_and_picture(tmp_path):
     assert kept.names[kept.duplicate_items].tolist() == ids[np.stack(found.near_duplicates[:2], axis=1)].tolist()
     assert kept.totals.tolist() == [found.failed_queries, len(labels), found.confused_pairs, found.duplicate_pairs]
     assert [catalogue.class_names[label] for label in kept.labels] == kept.classes.tolist()
+    assert kept.thumbnails is not None
     assert kept.thumbnails.shape == (len(kept.names), THUMBNAIL, THUMBNAIL, 3)
 
 
@@ -82,6 +84,7 @@ def test_a_run_without_a_failure_and_without_pictures_shows_none(tmp_path):
     prepared = prepare(settings_for(write_features(tmp_path / "features.npz")))
     labels = prepared.catalogue.labels[prepared.split.test]
     kept = sample_for_report(np.eye(labels.max() + 1)[labels], prepared.catalogue, prepared.split).failures
+    assert kept is not None
     assert kept.totals.tolist() == [0, len(labels), 0, 0]
     assert len(kept.names) == 0
     assert kept.thumbnails is None

@@ -1,8 +1,8 @@
 """A calibrated threshold: the similarity above which two images are taken for the same item.
 
-A threshold chosen for some false-positive rate keeps that rate on other classes only approximately. How far it strays is
-measured: classes are divided into groups, and the threshold chosen on half of the groups is tested on the other half,
-many times. One pass over all pairs gives the histograms of every two groups, and every split is a sum of these.
+A threshold chosen for some false-positive rate keeps that rate on other classes only approximately. How far it strays
+is measured: classes are divided into groups, and the threshold chosen on half of the groups is tested on the other
+half, many times. One pass over all pairs gives the histograms of every two groups, and every split is a sum of these.
 """
 
 from bisect import bisect_left

@@ -17,8 +17,8 @@ from unseen.evaluation.score_table import Scores
 class Difference(NamedTuple):
     """A score of the second model minus that of the first, its interval, and how often bootstrap draws contradict it.
 
-    `against` is twice the share of draws in which the difference has the opposite sign or is 0: small if the sign of the
-    difference hardly depends on which classes the test set happens to hold.
+    `against` is twice the share of draws in which the difference has the opposite sign or is 0: small if the sign of
+    the difference hardly depends on which classes the test set happens to hold.
     """
 
     first: float

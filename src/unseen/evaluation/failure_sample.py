@@ -9,7 +9,7 @@ from unseen.core.errors import DataError
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FailureSample:
-    """I items, each stored once; W worst queries, P confused pairs of classes, D near-duplicates refer to them by number.
+    """I items, each stored once; W worst queries, P confused pairs of classes and D near-duplicates refer to them.
 
     ====================  ===================================================================================
     worst_items           query, nearest positive, then the K nearest items

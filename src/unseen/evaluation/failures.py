@@ -210,7 +210,8 @@ class _Lists:
         ).reshape(-1, 2)
         first, second = self.names[pairs[0, best]], self.names[pairs[1, best]]
         similarity = self._similarity(*examples.T)
-        return ConfusedClasses(first, second, counts[best], share[best], *examples.T, similarity), len(counts)
+        listed = ConfusedClasses(first, second, counts[best], share[best], examples[:, 0], examples[:, 1], similarity)
+        return listed, len(counts)
 
     def near_duplicates(self, near: Pairs) -> NearDuplicates:
         first, second, similarity = near

@@ -2,8 +2,8 @@ r"""Frechet distance of two sets of features, each described as a Gaussian by it
 
 .. math:: d^2 = |m_1 - m_2|^2 + \operatorname{tr} C_1 + \operatorname{tr} C_2 - 2 \operatorname{tr} (C_1 C_2)^{1/2}
 
-With :math:`C = F^\top F` the last trace is the sum of the singular values of :math:`F_1 F_2^\top`: no matrix square root
-is needed, and covariances may be singular. F are the centred rows over :math:`\sqrt{n - 1}` if there are no more rows
+With :math:`C = F^\top F` the last trace is the sum of the singular values of :math:`F_1 F_2^\top`: no matrix root is
+needed, and covariances may be singular. F are the centred rows over :math:`\sqrt{n - 1}` if there are no more rows
 than dimensions, so that the matrix is as small as the sets; otherwise F is the Cholesky factor of C, or comes from its
 eigenvectors if C is (nearly) singular.
 

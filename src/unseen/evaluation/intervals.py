@@ -44,7 +44,7 @@ class Bootstrap:
         check_count("Bootstrap", "seed", self.seed, at_least=0)
 
     def weights(self, classes: int) -> Iterator[Floats]:
-        """How often each class was drawn, in blocks of draws (some, classes); each row sums to the number of classes."""
+        """How often each class was drawn, in blocks (some draws, classes); each row sums to the number of classes."""
         generator = numpy_generator(derive(self.seed, "bootstrap", classes))
         rows = max(1, _NUMBERS_AT_ONCE // classes)
         for start in range(0, self.draws, rows):

@@ -7,7 +7,7 @@ from unseen.core.errors import BatchError, ConfigError
 from unseen.evaluation import evaluate, nearest_neighbours
 from unseen.evaluation.exact.inputs import read_table
 from unseen.evaluation.exact.neighbours import nearest_by_screening, nearest_by_sorting
-from unseen.evaluation.exact.tiles import query_gallery_of
+from unseen.evaluation.exact.tiles import QueryGallery
 
 
 def table(seed=0, count=300):
@@ -39,9 +39,10 @@ def test_screened_tiles_of_any_size_give_the_order_of_exact_rows(kind):
         "apart": generator.normal(size=(240, 50)),
         "collapsed": np.ones((240, 2)),
     }[kind]
-    for parts in ({}, {"queries": generator.permutation(240)[:50], "gallery": generator.permutation(240)[:200]}):
-        read = read_table(rows, np.zeros(240, dtype=int), **parts)
-        query_gallery = query_gallery_of(read, read.queries, np.sort(read.gallery))
+    some = generator.permutation(240)[:50], generator.permutation(240)[:200]
+    for queries, gallery in ((None, None), some):
+        read = read_table(rows, np.zeros(240, dtype=int), queries, gallery)
+        query_gallery = QueryGallery.from_table(read, read.queries, np.sort(read.gallery))
         for k in (1, 8):
             expected = nearest_by_sorting(query_gallery, k, np.arange(len(read.queries)))
             for side, memory in ((7, 500), (4096, 500), (64, 0.2)):

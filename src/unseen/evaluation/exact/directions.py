@@ -172,7 +172,7 @@ class Directions:
         return block
 
 
-def read_directions(*embeddings: Tensor | NDArray[np.floating], memory: float = 500) -> Directions:
+def read_directions(*embeddings: Tensor | NDArray[np.number], memory: float = 500) -> Directions:
     """The directions of one or several tables of embeddings, concatenated; lengths of embeddings do not matter.
 
     float32 unit vectors are kept if they take at most half of ``memory`` (in MB).
@@ -215,7 +215,7 @@ def _norms(integers: Tensor) -> Tensor:
 class _Part:
     """One table of embeddings, read block by block."""
 
-    def __init__(self, embeddings: Tensor | NDArray[np.floating]) -> None:
+    def __init__(self, embeddings: Tensor | NDArray[np.number]) -> None:
         self.source = embeddings.detach() if isinstance(embeddings, Tensor) else np.asanyarray(embeddings)
         if self.source.ndim != 2 or self.source.shape[1] == 0:
             raise BatchError("embeddings must have the shape (images, dimensions)", got=tuple(self.source.shape))
@@ -225,7 +225,7 @@ class _Part:
             is_real = self.source.dtype.kind in "fiu"
         if not is_real:
             raise BatchError("embeddings must be a table of real numbers", got=str(self.source.dtype))
-        self.count, self.width = self.source.shape
+        self.count, self.width = map(int, self.source.shape)
         self._mapping = None if isinstance(self.source, Tensor) else _mapping_of(self.source)
 
     def read(self, rows: RowsOf) -> Tensor:
@@ -253,7 +253,7 @@ class _Part:
         return block
 
 
-def _mapping_of(array: NDArray[np.floating]) -> mmap.mmap | None:
+def _mapping_of(array: NDArray[np.number]) -> mmap.mmap | None:
     """The file mapping behind an array, if its pages can be released without losing changes."""
     base: object = array
     while isinstance(base, np.ndarray):

@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from unseen.core.errors import BatchError
 from unseen.evaluation.exact.arrays import Integers
 from unseen.evaluation.exact.directions import Directions, read_directions
 
-Embeddings: TypeAlias = Tensor | NDArray[np.floating]
+Embeddings: TypeAlias = Tensor | NDArray[np.number]
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int] | Sequence[str]
 Rows: TypeAlias = Tensor | NDArray[Any] | Sequence[int] | Sequence[bool] | range
 Gallery: TypeAlias = tuple[Embeddings, Labels] | tuple[Embeddings, Labels, Labels]
@@ -62,7 +62,7 @@ def read_table(
         directions,
         _numbers_of(labels, count, "label"),
         every if queries is None else row_numbers(queries, count, "queries"),
-        every if gallery is None else row_numbers(gallery, count, "gallery"),
+        every if gallery is None else row_numbers(cast("Rows", gallery), count, "gallery"),
         None if groups is None else _numbers_of(groups, count, "group"),
     )
 

@@ -107,9 +107,9 @@ def plus_plus(
 ) -> Integers:
     """Rows drawn by k-means++: each with probability proportional to its squared distance to the nearest one before.
 
-    Many are proposed at a time, by the distances d to the rows accepted until then. A proposal whose distance has become
-    d' through rows accepted earlier in its batch is accepted with probability d' / d: it is then drawn in proportion to
-    d', as if the distances had been updated after each row.
+    Many are proposed at a time, by the distances d to the rows accepted until then. A proposal whose distance has
+    become d' through rows accepted earlier in its batch is accepted with probability d' / d: it is then drawn in
+    proportion to d', as if the distances had been updated after each row.
     """
     chosen = [int(order[generator.integers(len(order))])]
     distances = np.full(len(order), np.iinfo(np.int64).max)

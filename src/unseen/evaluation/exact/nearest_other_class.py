@@ -1,7 +1,7 @@
 """The nearest item of another class for each query, and near-duplicate pairs of items of different classes.
 
-One pass over square tiles of float32 similarities; what float32 cannot decide is decided in integers. Ties are broken by
-a given order of the rows (by content), never by where a row is stored.
+One pass over square tiles of float32 similarities; what float32 cannot decide is decided in integers. Ties are broken
+by a given order of the rows (by content), never by where a row is stored.
 """
 
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Queries against a gallery, in square tiles that fit the memory: exact similarities, and float32 ones for screening."""
+"""Queries against a gallery in square tiles that fit the memory: exact similarities, and float32 ones to screen by."""
 
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,9 +1,8 @@
 """Clustering scores: agreement of k-means clusters with the classes, or with super-classes.
 
-All are functions of the sizes of clusters, of classes and of their intersections. NMI and AMI equal scikit-learn's to
-1e-12, but their terms are added by exactly rounded sums over sorted sizes: no score depends, not even in its last bit,
-on the order of the points or on the numbering of either partition, which scikit-learn's do. AMI also takes
-milliseconds for 11,000 clusters, because equal sizes are computed once.
+All are functions of the sizes of clusters, of classes and of their intersections. Pairs are counted by scikit-learn.
+NMI and AMI equal scikit-learn's to 1e-12 and 1e-10, but are computed here by exactly rounded sums over sizes: no score
+depends, not even in its last bit, on the order of the points or on the numbering of either partition.
 """
 
 import math
@@ -67,8 +66,8 @@ def expected_information(sizes: Sizes) -> float:
 
     .. math:: E[I] = \sum_{ij} \sum_n P(n \mid a_i, b_j, N) \, \frac nN \log \frac{N n}{a_i b_j}
 
-    with P hypergeometric. It depends on sizes alone, and 11,316 clusters have a few dozen distinct ones: equal sizes are
-    computed once. P comes from the ratios of its neighbouring terms, divided by their sum.
+    with P hypergeometric. It depends on sizes alone, and 11,316 clusters have a few dozen distinct ones: equal sizes
+    are computed once. P comes from the ratios of its neighbouring terms, divided by their sum.
 
     Reference:  Vinh et al., Information Theoretic Measures for Clusterings Comparison, JMLR 2010
     """

@@ -12,8 +12,8 @@ from unseen.evaluation.scores.base import Score
 def hit_probability(ranks: Ranks, places: Integers) -> Floats:
     r"""Probability that at least one positive is among the first ``places[q]`` places of each query q.
 
-    Only the nearest tied group with a positive matters. With t items, r positives and m places inside the group, m items
-    drawn without replacement miss all positives with probability :math:`\prod_{i<r} (t - m - i) / (t - i)`.
+    Only the nearest tied group with a positive matters. With t items, r positives and m places inside the group, m
+    items drawn without replacement miss all positives with probability :math:`\prod_{i<r} (t - m - i) / (t - i)`.
     """
     query, before, size, positives, _ = ranks.nearest_groups
     inside = np.clip(places[query] - before, 0, size)

@@ -1,7 +1,7 @@
 r"""Singular values of the embeddings: how evenly they use their dimensions.
 
-Directions are integers (`exact.directions`). Their Gram matrix is added up in two halves of 13 bits each, whose products
-and sums float64 holds exactly, so it does not depend on the order of the rows, the block size or the number of threads.
+Directions are integers (`exact.directions`). Their Gram matrix is added up in two halves of 13 bits each, whose
+products and sums float64 holds exactly, so it does not depend on the order of the rows, the block size or the threads.
 
 **Accuracy.** A Gram matrix squares the singular values: relative to the largest, values near 1e-3 keep 10 digits,
 values near 1e-6 four. What is lost lies below the rounding of the directions: a value of at most

@@ -1,8 +1,9 @@
 r"""How compact classes are and how far apart: distances within and between classes, and alignment.
 
-Everything is computed from directions in integers (`exact.directions`) and sums of integers, so that no score depends on
-the order of the rows, on block sizes or threads, not even in its last bit. Cosine distances need no pairs: for m unit
-vectors :math:`\sum_{i<j} |e_i - e_j|^2 = m \sum_i |e_i|^2 - |\sum_i e_i|^2`, and :math:`1 - S = |e_i - e_j|^2 / 2`.
+Everything is computed from directions in integers (`exact.directions`) and sums of integers, so that no score depends
+on the order of the rows, on block sizes or threads, not even in its last bit. Cosine distances need no pairs: for m
+unit vectors :math:`\sum_{i<j} |e_i - e_j|^2 = m \sum_i |e_i|^2 - |\sum_i e_i|^2`, and
+:math:`1 - S = |e_i - e_j|^2 / 2`.
 
 An embedding of zeros has no direction: its cosine distance to everything is 1.
 """

@@ -12,7 +12,7 @@ def uniformity(counts: PairCounts, *, t: float = 2.0) -> float:
 
     .. math:: \log \operatorname{mean}_{i<j}\, e^{-t |e_i - e_j|^2}, \qquad |e_i - e_j|^2 = 2 - 2 S_{ij}
 
-    If the pairs are counted in bins, the centre of a bin stands for its pairs: that changes the value by less than 1e-7.
+    If pairs are counted in bins, the centre of a bin stands for its pairs, which changes the value by less than 1e-7.
 
     Empty:      0 without a pair
     Reference:  Wang and Isola, Understanding Contrastive Representation Learning, ICML 2020, arXiv:2005.10242

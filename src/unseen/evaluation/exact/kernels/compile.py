@@ -11,7 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def compiled(function: Function) -> Function:
     """Compile at the first call to machine code that releases the GIL; the code is cached on disk."""
-    return _compile(function)
+    return _compile(function, fastmath=set())
 
 
 def compiled_in_any_order(function: Function) -> Function:
@@ -19,10 +19,10 @@ def compiled_in_any_order(function: Function) -> Function:
     return _compile(function, fastmath={"reassoc", "contract"})
 
 
-def _compile(function: Function, **options: object) -> Function:
+def _compile(function: Function, fastmath: set[str]) -> Function:
     if not IS_COMPILED:
         return function
     import numba
 
-    machine_code: Function = numba.njit(nogil=True, cache=True, **options)(function)
+    machine_code: Any = numba.njit(nogil=True, cache=True, fastmath=fastmath or False)(function)
     return machine_code
