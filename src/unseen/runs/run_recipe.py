@@ -22,8 +22,8 @@ from unseen.core.paths import cache_folder
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, Split, check_images
 from unseen.evaluation import evaluate
-from unseen.evaluation.draws_files import save_draws
-from unseen.evaluation.report_sample import save_report_sample, show
+from unseen.evaluation.files import save_draws
+from unseen.evaluation.report_sample import sample_for_report, save_report_sample
 from unseen.methods import MethodInputs
 from unseen.models import Embedder, build_embedder, embed
 from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
@@ -84,7 +84,7 @@ def run(
         scores = evaluate(embeddings, **evaluation_arguments(catalogue, split))
         weights = {name: each.cpu().contiguous() for name, each in model.state_dict().items()}
         write_bytes(folder / "model.safetensors", save(weights))
-        save_report_sample(folder / "shown.npz", show(embeddings.numpy(), catalogue, split))
+        save_report_sample(folder / "shown.npz", sample_for_report(embeddings.numpy(), catalogue, split))
         assert scores.draws is not None, "the default bootstrap draws"
         save_draws(folder / "draws.npz", scores.draws)
         result = {

@@ -9,7 +9,7 @@ from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json
 from unseen.core.registry import score
-from unseen.evaluation.draws_files import load_draws
+from unseen.evaluation.files import load_draws
 from unseen.evaluation.report_sample import load_report_sample
 from unseen.runs.recipe import label_of
 from unseen.studies.results.content import MAY_DIFFER, Content, Failed, Row
