@@ -1,6 +1,6 @@
 """The image pipeline: the training loop on image files beside the model alone on tensors in memory.
 
-    python bench/pipeline.py [--data FOLDER] [--batch 16] [--steps 8] [--rounds 5] [--write]
+    python -m bench.pipeline [--data FOLDER] [--batch 16] [--steps 8] [--rounds 5] [--write]
 
 Fine-tunes EfficientNet-Lite0 at 160 pixels with augmentation, multi-similarity and Adam: by the loop of `unseen train`
 with 0, 1 and 2 loader workers, and by a plain loop over batches that are in memory already. One process, interleaved
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from measuring import RESULTS, machine
 from PIL import Image
 
+from bench.measuring import RESULTS, machine
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import CatalogueDataset, Crop
 from unseen.data.sources.folder import folder
@@ -188,7 +188,7 @@ def measure(running, warm_up, rounds):
     """Name -> the costs of the steps of each round; the subjects take turns, each going first in its turn."""
     for run in warm_up.values():
         run(0, lambda: None)
-    costs = {name: [] for name in running}
+    costs: dict[str, list[Cost]] = {name: [] for name in running}
     for number in range(1, rounds + 1):
         names = list(running)
         for name in names[number % len(names) :] + names[: number % len(names)]:

@@ -1,6 +1,6 @@
 """Cost of drawing a batch: every sampler at CUB's size, and FRD the published way, with roots of d x d matrices.
 
-    python bench/samplers.py [--rounds 10] [--slow-rounds 2] [--write]
+    python -m bench.samplers [--rounds 10] [--slow-rounds 2] [--write]
 
 One process, interleaved rounds, one thread, processor time; `--write` puts the table into bench/results/samplers.md
 and its numbers into bench/results/samplers.csv. The setting is R's on CUB: 5,864 images of 100 classes, embeddings of
@@ -84,7 +84,7 @@ def variants(embeddings, labels):
 def measure(rounds, slow_rounds):
     """Seconds of processor time for each batch of each variant; the variants take turns."""
     running = variants(*store())
-    seconds = {name: [] for name in running}
+    seconds: dict[str, list[float]] = {name: [] for name in running}
     for name, draw in running.items():  # warm up
         if name != PUBLISHED:
             draw(0)

@@ -1,6 +1,6 @@
 """Cost of a ladder of splits: time and memory of `build_ladder` and of its file, at the sizes of CUB, Cars and SOP.
 
-    python bench/splits.py [--sizes cub200 cars196 sop] [--dimensions 512] [--write]
+    python -m bench.splits [--sizes cub200 cars196 sop] [--dimensions 512] [--write]
 
 The alternative is what public code does for the distance of a step: both covariances and scipy's root of their product.
 One process for each size, so that each has its own peak of memory; features are random, in clusters of classes within
@@ -11,6 +11,7 @@ and its numbers into bench/results/splits.csv.
 import argparse
 import csv
 import datetime
+import math
 import os
 import platform
 import resource
@@ -129,7 +130,7 @@ def one_distance(catalogue, ladder):
         began = time.perf_counter()
         found.append(compute())
         spent.append(1000 * (time.perf_counter() - began))
-    if not np.isclose(*found, rtol=1e-3):
+    if not math.isclose(*found, rel_tol=1e-3):
         raise SystemExit(f"the two distances differ: {found}")
     return spent
 
@@ -179,7 +180,16 @@ def main():
     costs = []
     for size in options.sizes:
         for dimensions in options.dimensions:
-            command = [sys.executable, __file__, "--alone", "--sizes", size, "--dimensions", str(dimensions)]
+            command = [
+                sys.executable,
+                "-m",
+                "bench.splits",
+                "--alone",
+                "--sizes",
+                size,
+                "--dimensions",
+                str(dimensions),
+            ]
             name, width, steps, *numbers = subprocess.run(
                 command, check=True, capture_output=True, text=True
             ).stdout.split(",")

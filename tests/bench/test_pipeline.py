@@ -1,21 +1,13 @@
 """The bench of the image pipeline draws what it says, compares with the model alone, and writes readable files."""
 
 import csv
-import importlib
-import sys
-from pathlib import Path
 
 import pytest
 
+from bench import pipeline
 from unseen.data import Crop
 from unseen.data.batches import CatalogueDataset
 from unseen.data.sources.folder import folder
-
-BENCH = Path(__file__).parents[2] / "bench"
-
-sys.path.insert(0, str(BENCH))
-pipeline = importlib.import_module("pipeline")
-sys.path.remove(str(BENCH))
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,8 @@
 """The bench of ladders measures what it says, on small data."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 
-BENCH = Path(__file__).parents[2] / "bench"
-
-sys.path.insert(0, str(BENCH))
-splits = importlib.import_module("splits")
-sys.path.remove(str(BENCH))
+from bench import splits
 
 
 @pytest.fixture(autouse=True)

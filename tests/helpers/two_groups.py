@@ -33,8 +33,10 @@ def start_of(catalogue):
 def write_features_and_ladder(folder, walk, *, rungs, mixed=0.5, per_class=4, made_by=None):
     """`groups.npz` and `ladder.json` in the folder: the features of a catalogue, and a ladder of them."""
     made = gaussian_catalogue(mixed=mixed, per_class=per_class)
+    assert isinstance(made.reader, FeatureArray)
     np.savez(folder / "groups.npz", features=made.reader.features, labels=np.array(made.class_names)[made.labels])
     catalogue = load_catalogue(f"features={folder / 'groups.npz'}")
+    assert isinstance(catalogue.reader, FeatureArray)
     features = catalogue.reader.features
     ladder = build_ladder(catalogue, features, start_of(catalogue), walk=walk, rungs=rungs, made_by=made_by)
     write_ladder(folder / "ladder.json", ladder)

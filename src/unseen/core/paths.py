@@ -1,4 +1,4 @@
-"""Where files of this user lie."""
+"""Folders of the current user."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from unseen.core.errors import ConfigError
 
 
 def cache_folder() -> Path:
-    """The folder of caches where a command or a call names none; `XDG_CACHE_HOME` moves it, as for other programs.
+    """Return the default cache folder; `XDG_CACHE_HOME` moves it, as for other programs.
 
     Raises:  `ConfigError` for a user without a home folder
     """
