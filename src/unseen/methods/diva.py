@@ -84,12 +84,12 @@ class DiVAObjective(Objective):
     def forward(self, inputs: Tensor, *, key: int) -> HeadOutput:
         """Heads of the first views, keys of the second ones."""
         queries, others = inputs.chunk(2)
-        heads = tuple(part.float() for part in self._head.parts(self.model.backbone(queries)))
+        heads = tuple(part.float() for part in self._head.outputs(self.model.backbone(queries)))
         with torch.no_grad():
-            embeddings = self._head.joined(heads)
+            embeddings = self._head.concatenate(heads)
             # Shuffled, so that batch norm does not give a key away by the company it is in.
             order = torch.randperm(len(others), generator=torch_generator(derive(key, "shuffled"))).to(inputs.device)
-            keys = self.key_model.head.parts(self.key_model.backbone(others[order]))[HEADS.index("self")]
+            keys = self.key_model.head.outputs(self.key_model.backbone(others[order]))[HEADS.index("self")]
             keys = unit_vectors(keys.float())[order.argsort()]
         return HeadOutput(embeddings=embeddings, heads=heads, keys=keys)
 

@@ -12,6 +12,8 @@ from unseen.data import CatalogueDataset, ItemKey, Split
 from unseen.models import (
     Embedder,
     Identity,
+    OutputCache,
+    ViewSelection,
     cached_dataset,
     embed,
     hash_of_weights,
@@ -41,14 +43,14 @@ def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueDataset) -> P
     if recipe.depth == "full" or (recipe.depth == "frozen" and isinstance(model.backbone, Identity)):
         return Parts(model, None)
     if recipe.depth == "frozen":
-        return Parts(model.on(Identity(input_shape=(model.backbone.width,))), model.backbone)
+        return Parts(model.with_backbone(Identity(input_shape=(model.backbone.width,))), model.backbone)
     if recipe.cut is None:
         raise ConfigError(
             "depth top: it is not known where to cut this model", hint="Use --cut with one of its stages."
         )
     device = next(model.parameters()).device
     lower, upper = split_at(model.backbone, recipe.cut, items[ItemKey(0, None)].inputs.to(device))
-    return Parts(model.on(upper), lower)
+    return Parts(model.with_backbone(upper), lower)
 
 
 def example_at_depth(parts: Parts, items: CatalogueDataset) -> Tensor:
@@ -70,18 +72,22 @@ def items_at_depth(
     return cached_dataset(
         parts.below,
         items,
-        made_by={
-            "model": described,
-            "weights": hash_of_weights(model.backbone),
-            "transform": recipe.transform,
-            "cut": "pooled" if pooled else recipe.cut,
-        },
-        indices=np.sort(np.concatenate([split.train, split.validation, split.test])),
-        augmented=split.train,
-        views=recipe.views,
-        dtype="float32" if pooled else "float16",
-        folder=cache,
-        what="pooled features" if pooled else f"activations below {recipe.cut}",
+        OutputCache(
+            folder=cache,
+            made_by={
+                "model": described,
+                "weights": hash_of_weights(model.backbone),
+                "transform": recipe.transform,
+                "cut": "pooled" if pooled else recipe.cut,
+            },
+            dtype="float32" if pooled else "float16",
+            description="pooled features" if pooled else f"activations below {recipe.cut}",
+        ),
+        ViewSelection(
+            indices=np.sort(np.concatenate([split.train, split.validation, split.test])),
+            augmented=split.train,
+            views=recipe.views,
+        ),
         workers=workers,
     )
 
