@@ -21,8 +21,8 @@ from unseen.core.registry import REGISTRIES
 from unseen.methods.plain import PlainObjective
 from unseen.models import build_embedder
 from unseen.runs import prepare, run
-from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
+from unseen.training.resume import flatten_optimizer, restore_optimizer
 from unseen.training.stream import ItemKeys
 
 RECIPES = {
@@ -194,7 +194,7 @@ def test_a_non_finite_parameter_or_embedding_is_named(features, tmp_path, monkey
 
 def test_batches_without_pairs_stop_the_run_with_advice(features, tmp_path):
     settings = settings_for(features, sampler="samples_per_class:batch_size=4,per_class=1", epochs=30, loss="triplet")
-    with pytest.raises(BatchError, match="gave the loss no pair.*per_class >= 2"):
+    with pytest.raises(BatchError, match="had no pair or tuple for the loss.*per_class >= 2"):
         run(settings, tmp_path / "run")
 
 
