@@ -67,15 +67,15 @@ def test_the_gradient_of_the_distillation_is_right():
 def test_the_value_is_made_of_the_parts_that_it_states():
     inputs, labels = batch()
     objective = objective_of("s2sd", weight=3.0, feature_weight=0.0, temperature=0.5, dtype=torch.float64)
-    value, passed = value_of(objective, inputs.double(), labels, key=4)
-    source = objective.loss_of(passed.embeddings, labels, key=4)
+    value, output = value_of(objective, inputs.double(), labels, key=4)
+    source = objective.loss_of(output.embeddings, labels, key=4)
     targets, taught = [], []
-    for number, (target, loss) in enumerate(zip(passed.targets, objective.target_losses, strict=True)):
+    for number, (target, loss) in enumerate(zip(output.targets, objective.target_losses, strict=True)):
         targets.append(objective.loss_of(target, labels, key=derive(4, "s2sd", number), loss=loss))
-        taught.append(loop_distillation(similarities(passed.embeddings), similarities(target), 0.5))
+        taught.append(loop_distillation(similarities(output.embeddings), similarities(target), 0.5))
     expected = (source + sum(targets) / 2) / 2 + 3.0 * sum(taught) / 2
     assert value.item() == pytest.approx(expected.item(), rel=1e-9)
-    assert [target.shape[1] for target in passed.targets] == [10, 14]
+    assert [target.shape[1] for target in output.targets] == [10, 14]
 
 
 def test_branches_learn_by_their_losses_only():
@@ -100,9 +100,9 @@ def test_pooled_features_teach_after_the_delay_and_learn_nothing_by_it():
         differs.append(values[0][0].item() != values[1][0].item())
         with_features.after_step(values[0][1], key=step)
     assert differs == [False, False, True, True]
-    value, passed = values[0]
+    value, output = values[0]
     expected = values[1][0].item() + 5 * loop_distillation(
-        similarities(passed.embeddings), similarities(passed.features), 1.0
+        similarities(output.embeddings), similarities(output.features), 1.0
     )
     assert value.item() == pytest.approx(expected, rel=1e-5)
 
