@@ -7,7 +7,7 @@ from scipy.stats import binom
 from tests.miners.frequencies import DRAWS, LIKELIHOOD, assert_frequencies, batch
 from unseen.losses import Contrastive, Margin, Pairs, Triplet
 from unseen.miners import DistanceWeighted, RhoDistance
-from unseen.miners.rho_distance import push_triplets
+from unseen.miners.rho_distance import count_switched
 
 
 def test_without_switching_it_is_distance_weighting_draw_for_draw():
@@ -16,14 +16,14 @@ def test_without_switching_it_is_distance_weighting_draw_for_draw():
     for key in range(5):
         found = RhoDistance(p_switch=0.0, **settings)(embeddings, labels, key=key)
         assert all(map(torch.equal, found, DistanceWeighted(**settings)(embeddings, labels, key=key)))
-        assert push_triplets(found) == 0
+        assert count_switched(found) == 0
 
 
 def test_with_certain_switching_all_triplets_stay_in_their_class():
     embeddings, labels = batch()
     found = RhoDistance(p_switch=1.0, per_anchor=1000)(embeddings, labels, key=1)
     assert torch.equal(found.positive, found.anchor)
-    assert push_triplets(found) == len(found.anchor) == 14 * 1000
+    assert count_switched(found) == len(found.anchor) == 14 * 1000
     for anchor in range(14):
         others = labels == labels[anchor]
         others[anchor] = False
@@ -35,7 +35,7 @@ def test_the_number_of_switched_triplets_is_binomial():
     for p_switch in (0.05, 0.35, 0.8):
         found = RhoDistance(p_switch=p_switch, per_anchor=DRAWS)(embeddings, labels, key=1)
         low, high = binom.interval(1 - LIKELIHOOD, 14 * DRAWS, p_switch)
-        assert low <= push_triplets(found) <= high
+        assert low <= count_switched(found) <= high
 
 
 def test_unswitched_triplets_are_those_of_distance_weighting():

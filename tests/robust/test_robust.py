@@ -35,7 +35,7 @@ def test_it_is_built_from_instances_and_from_a_record():
 
 
 def test_what_is_no_pair_loss_or_no_set_is_refused():
-    with pytest.raises(ConfigError, match="gives the terms of its pairs; got 'Contrastive'"):
+    with pytest.raises(ConfigError, match=r"with a value per pair \(`terms`\); got 'Contrastive'"):
         Robust(Contrastive(), KL())
     with pytest.raises(ConfigError, match="must be an uncertainty set"):
         Robust(MarginPair(), 160)
