@@ -1,6 +1,7 @@
 """`unseen train`: one run from data to a table of scores on unseen classes."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,11 +43,10 @@ def train(
                 bars[0].set(done, total, words)
 
             result = run(
-                prepared,
+                replace(prepared, images_checked=not check_files),
                 folder,
                 workers=workers,
                 save_seconds=save_seconds,
-                check_files=check_files,
                 cache=cache,
                 progress=progress,
             )
