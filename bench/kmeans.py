@@ -92,6 +92,7 @@ def faiss(rows, start, iterations):
         WIDTH, len(start), niter=iterations, min_points_per_centroid=1, max_points_per_centroid=len(rows), seed=1
     )
     found.train(rows, init_centroids=rows[start])
+    assert found.obj is not None
     return found.index.search(rows, 1)[1][:, 0], len(found.obj)
 
 

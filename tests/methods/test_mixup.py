@@ -95,12 +95,10 @@ def test_mixing_before_a_layer_is_mixing_what_the_layers_below_it_give():
     assert [objective._steps[point][0] for point in objective.points] == ["first", "layers.0", "layers.1"]
     order = order_of(len(labels))
     backbone = objective.model.backbone
-    for point, below, above in ((1, [backbone.first], backbone.layers), (2, [backbone.first, backbone.layers[0]], [])):
-        hidden = inputs
-        for layer in below:
-            hidden = layer(hidden)
-        hidden = 0.3 * hidden + 0.7 * hidden[order]
-        hidden = above(hidden) if point == 1 else backbone.layers[1](hidden)
+    first, second = backbone.layers
+    for point, below, above in ((1, [backbone.first], [first, second]), (2, [backbone.first, first], [second])):
+        hidden = nn.Sequential(*below)(inputs)
+        hidden = nn.Sequential(*above)(0.3 * hidden + 0.7 * hidden[order])
         found = objective.forward_mixed(Mix(0.3, order, point), inputs).embeddings
         assert torch.allclose(found, objective.model.head(hidden), atol=1e-6)
 

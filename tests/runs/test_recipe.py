@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.helpers.present import present
 from tests.helpers.small_runs import image_settings, settings_for, write_features, write_images
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
@@ -43,10 +44,10 @@ def test_what_is_stated_stands_over_the_protocol_and_a_loss_gets_what_the_paper_
     stated = {"data": folder(images), "protocol": "R", "epochs": 3, "loss": "arc_face:margin_radians=0.3"}
     recipe = prepare(stated).recipe
     assert recipe.epochs == 3
-    assert recipe.loss["margin_radians"] == 0.3
-    assert recipe.loss["proxy_lr"] == 5e-4
+    assert present(recipe.loss)["margin_radians"] == 0.3
+    assert present(recipe.loss)["proxy_lr"] == 5e-4
     assert recipe.embedding_size == 128
-    assert prepare(stated | {"loss": "arc_face:proxy_lr=0.1"}).recipe.loss["proxy_lr"] == 0.1
+    assert present(prepare(stated | {"loss": "arc_face:proxy_lr=0.1"}).recipe.loss)["proxy_lr"] == 0.1
     assert prepare(stated | {"loss": None}).recipe.loss is None
     assert prepare({**stated, "protocol": None, "model": "resnet18"}).recipe.protocol is None
 

@@ -61,7 +61,7 @@ def test_a_step_is_two_percent_of_the_smaller_side_unless_it_is_stated():
 
 @pytest.mark.parametrize("setting", ["swaps", "easier", "harder", "removals", "history", "easier_history"])
 def test_a_walk_of_less_than_nothing_is_refused(setting):
-    with pytest.raises(ConfigError, match=f"Walk: {setting} must be a whole number"):
+    with pytest.raises(ConfigError, match=f"Walk: {setting} must be an integer"):
         Walk(**{setting: -1})
 
 

@@ -1,7 +1,7 @@
 """Mean: an uncertainty set of one point, the uniform weights."""
 
 from unseen.core.registry import uncertainty
-from unseen.pairs.functional import entries
+from unseen.pairs.functional import as_numbers
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
@@ -27,4 +27,4 @@ class Mean:
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """Equal weights and the mean."""
         mask = all_pairs(terms)
-        return weighted(terms, entries(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))
+        return weighted(terms, as_numbers(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))

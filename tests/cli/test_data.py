@@ -74,7 +74,7 @@ def test_broken_files_and_duplicates_are_shown_and_the_code_is_2(place):
     assert "102.Bird/1.png: it is not a JPEG, PNG, WEBP or BMP image" in out
     rows = {line.split("│")[1].strip(): line.split("│")[2].strip() for line in out.splitlines() if line[:1] == "│"}
     assert "fingerprint by sizes and times, as files are broken: " in out
-    assert rows["whole images"] == "23"
+    assert rows["intact images"] == "23"
     assert rows["broken files"] == "1"
     assert rows["such groups on two sides of the split"] == "1"
 

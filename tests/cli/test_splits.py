@@ -111,7 +111,7 @@ def test_groups_of_classes_become_a_ladder_that_is_shown(tmp_path, named_groups)
     ("arguments", "words"),
     [
         (("--by", "colour"), "--by must be one of 'swaps', 'groups'; got 'colour'"),
-        (("--start", "first"), "--start is for --by swaps; got 'first'; use no --start"),
+        (("--start", "first"), "--start is for --by swaps; got 'first'. Leave --start out"),
         (("--harder", "3"), "--harder is for --by swaps"),
         (("--distances", "3,4"), "--distances is for --by swaps"),
         (("--every-step",), "--every-step is for --by swaps"),
