@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from torch import nn
 
 from unseen.core.config import Record, as_record
 from unseen.core.errors import ConfigError, DataError
@@ -15,18 +14,7 @@ from unseen.evaluation.embedding_files import read_mapped
 from unseen.models import embed
 from unseen.runs.frozen_features import features_by, pool, prepare_pooled
 from unseen.runs.run_recipe import load_run, make_dataset
-from unseen.shifts.shift_check import Deployed
-
-
-class Compared(NamedTuple):
-    """What `check_shift` compares, and by what model it is scored."""
-
-    catalogue: Catalogue
-    features: np.ndarray
-    deployed: Deployed
-    head: nn.Module | None
-    seen: frozenset[str]
-    scored_by: str
+from unseen.shifts.shift_check import DeploymentData, ShiftCheckInputs
 
 
 def compared_features(
@@ -38,7 +26,7 @@ def compared_features(
     labelled: bool = True,
     cache: Path | None = None,
     workers: int = 0,
-) -> Compared:
+) -> ShiftCheckInputs:
     """Features of both data sets, by a backbone that is not trained (`model`, `transform`) or by a finished run's.
 
     ``test`` may be an npy file of features, or an npz file without labels. With ``labelled`` False the labels that
@@ -61,11 +49,11 @@ def compared_features(
         features = features_by(pooled.recipe, other, cache=cache, workers=workers)
         plain = _deployed(other, features, labelled=labelled)
     assert plain is not None, "deployment data are a file of features or a catalogue"
-    name = "the features as they are" if pooled.recipe.model["name"] == "identity" else "the un-trained backbone"
-    return Compared(pooled.catalogue, pooled.features, plain, None, frozenset(), name)
+    name = "the features as they are" if pooled.recipe.model["name"] == "identity" else "the untrained backbone"
+    return ShiftCheckInputs(pooled.catalogue, pooled.features, plain, None, frozenset(), name)
 
 
-def _by_run(run: Path, train: str, test: str, *, labelled: bool, workers: int) -> Compared:
+def _by_run(run: Path, train: str, test: str, *, labelled: bool, workers: int) -> ShiftCheckInputs:
     """Features below the last layer of a finished run; the classes it was trained on are named."""
     prepared, _, model = load_run(run)
     if not any(parameter.numel() for parameter in model.head.parameters()):
@@ -79,7 +67,7 @@ def _by_run(run: Path, train: str, test: str, *, labelled: bool, workers: int) -
     own = prepared.catalogue
     trained = {own.class_names[label] for label in np.unique(own.labels[prepared.split.train])}
     deployed = _deployed(other, features_of(other), labelled=labelled)
-    return Compared(
+    return ShiftCheckInputs(
         catalogue, features_of(catalogue), deployed, model.head, frozenset(trained), f"the run {run.name or run}"
     )
 
@@ -101,15 +89,15 @@ def _catalogue(test: str, *, labelled: bool) -> Catalogue:
     )
 
 
-def _deployed(catalogue: Catalogue, features: np.ndarray, *, labelled: bool) -> Deployed:
-    return Deployed(catalogue.name, features, catalogue.labels if labelled else None)
+def _deployed(catalogue: Catalogue, features: np.ndarray, *, labelled: bool) -> DeploymentData:
+    return DeploymentData(catalogue.name, features, catalogue.labels if labelled else None)
 
 
-def _unlabelled(test: str, *, labelled: bool) -> Deployed | None:
+def _unlabelled(test: str, *, labelled: bool) -> DeploymentData | None:
     """Features without labels, or with labels that mean nothing, in an npy or npz file; None for anything else."""
     if test.endswith(".npy"):
         path = Path(test.removeprefix("features=")).expanduser()
-        return Deployed(path.stem, _finite(path, np.asarray(read_mapped(path))))
+        return DeploymentData(path.stem, _finite(path, np.asarray(read_mapped(path))))
     record = as_record(test, "data")
     path = Path(str(record.get("path", ""))).expanduser()
     if record["name"] != "features" or not path.is_file():
@@ -123,7 +111,7 @@ def _unlabelled(test: str, *, labelled: bool) -> Deployed | None:
         return None
     if rows is None or rows.ndim != 2 or rows.dtype.kind not in "fiu" or rows.size == 0:
         raise DataError(f"{path} holds no table of features", hint="Use numpy.savez(path, features=...).")
-    return Deployed(path.stem, _finite(path, rows))
+    return DeploymentData(path.stem, _finite(path, rows))
 
 
 def _finite(path: Path, rows: np.ndarray) -> np.ndarray:
