@@ -216,17 +216,17 @@ def test_sixty_cells_get_sixty_results_while_the_clock_jumps_about(store, clock)
     draws = random.Random(5)
     store.set_plan(make_cells(60), {})
     owners = [identity() for _ in range(3)]
-    held = dict.fromkeys(owners)
+    running: dict[str, Cell] = {}
     results = 0
     while results < 60:
         clock.now += draws.choice([-1e7, -100.0, 0.0, 100.0, 1e7])
         owner = draws.choice(owners)
-        if held[owner] is None:
-            held[owner] = store.claim(owner)
-        else:
-            store.finish(held[owner].name, owner, {"number": held[owner].config["number"]})
-            held[owner] = None
+        if owner in running:
+            cell = running.pop(owner)
+            store.finish(cell.name, owner, {"number": cell.config["number"]})
             results += 1
+        elif (claimed := store.claim(owner)) is not None:
+            running[owner] = claimed
     assert [result.content["number"] for result in store.results()] == list(range(60))
     assert sum(state.attempts for state in store.cells()) == 60
 
@@ -293,7 +293,7 @@ def damage(store, statement):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("PRAGMA user_version=2", "its schema is 2, this version knows 1; use that version"),
+        ("PRAGMA user_version=2", "its schema is 2, this version knows 1. Use that version"),
         ("PRAGMA application_id=7", "is not a store of unseen"),
         ("PRAGMA user_version=0", "is not a store of unseen"),
         ("CREATE VIEW more AS SELECT * FROM cells", "has other tables"),

@@ -46,32 +46,35 @@ def _study(
 ) -> None:
     from unseen.analyses.registry import check_analyses
     from unseen.core.console import console
-    from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
-    from unseen.studies.cells import CACHE_OF_CELLS
+    from unseen.studies import (
+        LocalExecutor,
+        RunnerSettings,
+        fill_caches,
+        load_plan,
+        plan_cells,
+        prepare_study,
+        run_cell,
+        run_study,
+    )
     from unseen.studies.plan_files import study_folder
 
     screen = console()
-    plan = load_plan(plan_name, data, ladder=ladder, folder=out, cache=cache)
+    plan = load_plan(plan_name, data, ladder=ladder)
     check_analyses(plan.analyses)
     folder = out or study_folder(plan.name)
+    plan = prepare_study(plan, folder, cache=cache)
     cells = plan_cells(plan)
+    settings = RunnerSettings(retry_failed=retry_failed, cache=cache, before=partial(fill_caches, cache=cache))
     try:
         outcome = run_study(
-            cells,
-            folder,
-            run_cell,
-            plan=plan.to_mapping(),
-            workers=workers,
-            retry_failed=retry_failed,
-            environment={} if cache is None else {CACHE_OF_CELLS: str(cache.absolute())},
-            before=partial(fill_caches, cache=cache),
+            cells, folder, LocalExecutor(run_cell, workers=workers), plan=plan.to_mapping(), settings=settings
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")
     if not outcome.failed:
-        for name, settings in plan.analyses.items():
-            analyse(name, folder, dict(settings), cache)
+        for name, own in plan.analyses.items():
+            analyse(name, folder, dict(own), cache)
     _report(folder)
     if outcome.failed:
         screen.print("failed cells stay failed until they are asked for again: --retry-failed")
