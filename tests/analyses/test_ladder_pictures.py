@@ -56,7 +56,7 @@ def test_points_are_coloured_by_the_side_of_their_class(ladder):
 
 def test_a_map_has_a_panel_for_each_rung(catalogue, ladder):
     names = np.array(catalogue.class_names)[catalogue.labels]
-    places = catalogue.source.features[:, :2]
+    places = catalogue.reader.features[:, :2]
     for rungs in ((1,), (1, 3, 5)):
         figure = map_figure(ladder, rungs, names, places, "a $look$")
         assert len(figure.axes) == len(rungs)
@@ -78,7 +78,7 @@ def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
             return points[:, :2]
 
     monkeypatch.setattr(umap, "UMAP", Quick)
-    places, method = project_by_umap(catalogue.source.features[:10])
+    places, method = project_by_umap(catalogue.reader.features[:10])
     assert given == {"n_neighbors": 9, "random_state": 0, "n_jobs": 1}
     assert (places.shape, method) == ((10, 2), "UMAP (9 neighbours)")
 

@@ -18,7 +18,7 @@ def gaussian_catalogue(classes=40, per_class=15, width=6, gap=6.0, mixed=0.5, se
     rows = centres[labels] + 0.5 * generator.normal(size=(len(labels), width))
     return Catalogue(
         name="two groups",
-        source=FeatureArray(rows.astype(np.float32)),
+        reader=FeatureArray(rows.astype(np.float32)),
         labels=labels.astype(np.int64),
         class_names=tuple(f"class {label:02d}" for label in range(classes)),
         ids=tuple(f"class {label:02d}/{number}" for number, label in enumerate(labels)),
@@ -33,7 +33,7 @@ def start_of(catalogue):
 def write_features_and_ladder(folder, schedule, *, rungs, mixed=0.5, per_class=4, made_by=None):
     """`groups.npz` and `ladder.json` in the folder: the features of a catalogue, and a ladder of them."""
     made = gaussian_catalogue(mixed=mixed, per_class=per_class)
-    np.savez(folder / "groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
+    np.savez(folder / "groups.npz", features=made.reader.features, labels=np.array(made.class_names)[made.labels])
     catalogue = load_catalogue(f"features={folder / 'groups.npz'}")
     settings = LadderSettings(schedule=schedule, rungs=rungs)
     ladder = build_ladder(ladder_source(catalogue, made_by=made_by), start_of(catalogue), settings)
@@ -42,4 +42,4 @@ def write_features_and_ladder(folder, schedule, *, rungs, mixed=0.5, per_class=4
 
 def ladder_source(catalogue, **facts):
     """A catalogue of features as a ladder is built on it."""
-    return LadderSource(catalogue, catalogue.source.features, **facts)
+    return LadderSource(catalogue, catalogue.reader.features, **facts)

@@ -115,5 +115,5 @@ def test_samples_are_measured_at_some_steps_and_at_every_rung(ladder):
     assert set(measured) == {names[0], names[-1], *(rung.step for rung in some.rungs)}
     assert None not in every.values()
     assert all(measured[name] == pytest.approx(every[name], rel=1e-9) for name in measured)
-    with pytest.raises(ConfigError, match="samples must be an? (integer|whole number)"):
+    with pytest.raises(ConfigError, match="samples must be an integer"):
         ladder_of(catalogue, samples=-1)

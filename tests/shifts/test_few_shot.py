@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
-from unseen.data import CatalogueItems
+from unseen.data import CatalogueDataset
 from unseen.evaluation import evaluate
 from unseen.miners.distance import DistanceWeighted
 from unseen.models import Embedder, Identity
@@ -145,12 +145,12 @@ def test_a_model_is_adapted_on_a_rung_and_its_backbone_is_not_touched():
         model.head.weight.copy_(torch.eye(5)[:4])
         model.head.bias.zero_()
     before = copy.deepcopy(model.state_dict())
-    items = CatalogueItems(catalogue)
+    items = CatalogueDataset(catalogue)
     found = few_shot_on_rung(model, items, split, ladder, FewShotSettings(shots=2, adaptation=QUICK, episodes=2))
     assert found.distance == ladder.rungs[2].class_distance
     assert found.classes == split.classes["test"]
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    features = model.backbone.eval()(torch.from_numpy(catalogue.source.features[split.test])).detach()
+    features = model.backbone.eval()(torch.from_numpy(catalogue.reader.features[split.test])).detach()
     names = np.array(catalogue.class_names)[catalogue.labels[split.test]]
     again = adapted_scores(features, names, model.head, ladder.support, shots=2, episodes=2)
     assert replace(again, distance=found.distance) == found

@@ -19,7 +19,7 @@ def folder(tmp_path):
     """Features and a ladder of them, as files."""
     made = gaussian_catalogue(per_class=8)
     names = np.array(made.class_names)[made.labels]
-    np.savez(tmp_path / "features.npz", features=made.source.features, labels=names)
+    np.savez(tmp_path / "features.npz", features=made.reader.features, labels=names)
     catalogue = load_catalogue(f"features={tmp_path / 'features.npz'}")
     ladder = build_ladder(ladder_source(catalogue), start_of(catalogue), SETTINGS)
     write_ladder(tmp_path / "ladder.json", ladder)

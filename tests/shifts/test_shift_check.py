@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests.helpers.two_groups import gaussian_catalogue
-from unseen.cli.shifting import sentences
+from unseen.cli.shift_check import sentences
 from unseen.core.errors import DataError
 from unseen.core.progress import no_progress
 from unseen.shifts import Adaptation, SwapSchedule
@@ -22,7 +22,7 @@ SCHEDULE = SwapSchedule(swaps=1, easier=6, harder=10, removals=4)
 def train_and_deployed(*, moved=0.0):
     """Classes of one distribution, every fourth held out as deployment, which may be moved along an axis."""
     made = gaussian_catalogue(classes=80, per_class=12, gap=4.0, mixed=0.5)
-    rows = np.asarray(made.source.features, np.float64)
+    rows = np.asarray(made.reader.features, np.float64)
     is_held = made.labels % 4 == 3
     kept = gaussian_catalogue(classes=60, per_class=12)
     assert np.array_equal(kept.labels, np.unique(made.labels[~is_held], return_inverse=True)[1])

@@ -14,7 +14,7 @@ from unseen.core.checks import check_above, check_choice, check_count
 from unseen.core.errors import DataError
 from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, numpy_generator
-from unseen.data.batches import CatalogueItems
+from unseen.data.batches import CatalogueDataset
 from unseen.data.splits import Split
 from unseen.evaluation import evaluate
 from unseen.losses.margin import Margin
@@ -224,7 +224,7 @@ def few_shot(
 
 def few_shot_on_rung(
     model: Embedder,
-    items: CatalogueItems,
+    items: CatalogueDataset,
     split: Split,
     ladder: Ladder,
     settings: FewShotSettings,

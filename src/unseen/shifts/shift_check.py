@@ -15,7 +15,7 @@ from unseen.core.errors import DataError
 from unseen.core.progress import Progress, no_progress
 from unseen.data import Catalogue, split_catalogue
 from unseen.evaluation.frechet import moments
-from unseen.models import start_head
+from unseen.models import initialize_linear_head
 from unseen.shifts.build import LadderSettings, build_ladder
 from unseen.shifts.episodes import draw_support
 from unseen.shifts.few_shot import Adaptation, FewShotResult, FewShotSettings, few_shot
@@ -352,5 +352,5 @@ def _identity_head(features: Features) -> nn.Module:
     """A linear layer that begins as a projection of the features: what is adapted above an untrained backbone."""
     width = features.shape[1]
     head = nn.utils.skip_init(nn.Linear, width, min(HEAD_WIDTH, width))
-    start_head(head, torch.from_numpy(np.asarray(features, np.float32)), "identity")
+    initialize_linear_head(head, torch.from_numpy(np.asarray(features, np.float32)), "identity")
     return head

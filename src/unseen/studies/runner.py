@@ -9,7 +9,7 @@ from typing import Any
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
-from unseen.core.console import Board, progress_board
+from unseen.core.console import ProgressBoard, progress_board
 from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
@@ -152,7 +152,9 @@ class _Worker:
 class _Run:
     """One run of the runner: the only process that writes to the store; workers get cells and send back results."""
 
-    def __init__(self, store: Store, folder: Path, executor: Executor, board: Board, cache: Path | None) -> None:
+    def __init__(
+        self, store: Store, folder: Path, executor: Executor, board: ProgressBoard, cache: Path | None
+    ) -> None:
         self._store = store
         self._folder = folder
         self._executor = executor
