@@ -265,7 +265,7 @@ def test_a_skipped_cell_waits_when_the_rule_is_gone(store):
 
 
 def test_a_cell_under_a_false_name_is_refused_and_nothing_changes(store):
-    with pytest.raises(StoreError, match="does not bear the name of its configuration"):
+    with pytest.raises(StoreError, match="is not named by the hash of its configuration"):
         store.set_plan([*make_cells(1, "new"), Cell("abc", "a", "b", "c", 0, {})], {"name": "false"})
     assert len(store.cells(of_all_plans=True)) == 3
     assert store.plan() == {"name": "demo"}
@@ -337,7 +337,7 @@ def test_an_altered_plan_is_refused(store):
 
 def test_what_is_no_database_is_refused(tmp_path):
     path = tmp_path / "study.sqlite"
-    with pytest.raises(StoreError, match="is not there"):
+    with pytest.raises(StoreError, match="does not exist"):
         Store(path)
     path.write_bytes(b"")
     with pytest.raises(StoreError, match="is empty"):
@@ -363,7 +363,7 @@ def test_a_network_file_system_is_refused(store, tmp_path, monkeypatch):
     for kind in ("nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.glusterfs", "ceph"):
         monkeypatch.setattr(database, "file_system_of", lambda path, mounts, kind=kind: kind)
         for act in (lambda: Store(store.path), lambda: create_store(tmp_path / "new.sqlite")):
-            with pytest.raises(StoreError, match=f"lies on a network file system; got '{kind}'"):
+            with pytest.raises(StoreError, match=f"is on a network file system; got '{kind}'"):
                 act()
     for kind in ("ext4", "overlay", "tmpfs", "fuse.ext4", ""):
         monkeypatch.setattr(database, "file_system_of", lambda path, mounts, kind=kind: kind)
@@ -415,5 +415,5 @@ def test_a_store_keeps_its_content_over_a_change_of_journal(store, tmp_path, mon
 def test_a_store_that_cannot_be_made_is_an_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
-    with pytest.raises(StoreError, match="cannot make"):
+    with pytest.raises(StoreError, match="cannot create"):
         create_store(blocked / "study.sqlite")
