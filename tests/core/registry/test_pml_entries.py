@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from unseen.core.entries import REQUIRED
 from unseen.core.errors import ConfigError
-from unseen.core.pml_entries import LIBRARY, UNFIT, pml_entries
 from unseen.core.registry import Registry
+from unseen.core.registry.entries import REQUIRED
+from unseen.core.registry.pml_entries import LIBRARY, UNFIT, pml_entries
 
 
 def literal(text):

@@ -18,9 +18,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from unseen.core.entries import Entry, read_entries
 from unseen.core.errors import ConfigError
-from unseen.core.pml_entries import PREFIX, UNFIT, pml_entries
+from unseen.core.registry.entries import Entry, read_entries
+from unseen.core.registry.pml_entries import PREFIX, UNFIT, pml_entries
 
 Component = TypeVar("Component", bound=Callable[..., Any])
 

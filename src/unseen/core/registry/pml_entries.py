@@ -4,7 +4,7 @@ import ast
 import importlib.util
 from pathlib import Path
 
-from unseen.core.entries import REQUIRED, Argument, Entry, arguments_of, constructor_of
+from unseen.core.registry.entries import REQUIRED, Argument, Entry, arguments_of, constructor_of
 
 LIBRARY = "pytorch_metric_learning"
 PREFIX = "pml."
