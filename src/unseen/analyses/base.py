@@ -9,7 +9,7 @@ import numpy as np
 
 from unseen.core.csv_table import csv_of
 from unseen.core.files import write_bytes, write_text
-from unseen.figures.style import drawn
+from unseen.figures.style import render_png
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def _short(value: Any) -> str:
 def write_analysis(analysis: Analysis, folder: Path) -> tuple[Path, Path]:
     """Write the picture (PNG, which holds the remarks) and its numbers (CSV) into a folder; gives their paths."""
     picture, numbers = (folder / f"{analysis.name}.{ending}" for ending in ("png", "csv"))
-    write_bytes(picture, drawn(analysis.draw, "\n".join(analysis.remarks)))
+    write_bytes(picture, render_png(analysis.draw, "\n".join(analysis.remarks)))
     write_text(numbers, csv_of(analysis.columns, analysis.rows))
     return picture, numbers
 

@@ -10,8 +10,7 @@ from unseen.analyses.correlation import Correlation, correlation
 from unseen.analyses.study_methods import REGULARISED, Method, Pair, Studied, p_switch_of, pairs_of
 from unseen.core.errors import DataError
 from unseen.core.text import listed
-from unseen.figures.drawing import spread
-from unseen.figures.style import BLUE, FAINT, GREY, INK, ORANGE, label, panels
+from unseen.figures.style import BLUE, FAINT, GREY, INK, ORANGE, label, panels, spread_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,7 +122,7 @@ def _name(axes: "Axes", methods: Sequence[Method], treated: set[int]) -> None:
     named = [method for method in methods if id(method) not in treated]
     low, high = axes.get_ylim()
     heights = [(method.scores.mean() - low) / (high - low) for method in named]
-    places = spread(heights, min(0.07, 1 / max(len(named), 1)), 0.02, 0.98)
+    places = spread_labels(heights, min(0.07, 1 / max(len(named), 1)), 0.02, 0.98)
     across = blended_transform_factory(axes.transAxes, axes.transAxes)
     for method, height in zip(named, places, strict=True):
         axes.annotate(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,8 @@ CACHE_OF_CELLS = "UNSEEN_CACHE_OF_CELLS"
 def run_cell(config: Record, folder: Path, progress: Callable[[dict[str, Any]], None]) -> Record:
     """One cell of a study, in a worker process."""
     return run(
-        config,
+        replace(prepare(config), images_checked=True),
         folder,
-        check_files=False,
         cache=os.environ.get(CACHE_OF_CELLS),
         progress=lambda done, total, words: progress({"done": done, "total": total, "words": words}),
     )
@@ -50,4 +50,4 @@ def fill_caches(cells: Sequence[Cell], *, cache: Path | None = None, workers: in
         model = model_of(recipe, items).to(device())
         parts = part_at_depth(recipe, model, items)
         where = cache_folder() if cache is None else cache
-        items_at_depth(recipe, model, parts, items, prepared.split, cache=where, workers=workers)
+        items_at_depth(prepared, parts, items, cache=where, workers=workers)

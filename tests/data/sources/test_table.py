@@ -39,7 +39,7 @@ def test_path_and_label_are_enough(place):
     assert found.name == "table"
     assert (found.fixed_split, found.is_query, found.is_gallery, found.class_groups) == (None, None, None, None)
     assert found.notes == ()
-    assert found.source.image(3).getpixel((0, 0)) == (ord("b"), 2, 0)
+    assert found.reader.image(3).getpixel((0, 0)) == (ord("b"), 2, 0)
 
 
 def test_a_byte_order_mark_other_line_ends_and_quotes_are_read(place):
@@ -93,11 +93,11 @@ def test_paths_are_relative_to_a_root_if_one_is_given(place):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", " is empty; use a CSV with the header path,label"),
+        ("", " is empty. A CSV with the header path,label is needed"),
         ("path,label\n", " has a header and no rows"),
         ("path,labels\na1.png,a\n", " has no column 'label'; did you mean 'labels'?"),
         ("label\na\n", " has no column 'path'"),
-        ("path;label\na1.png;a\n", "use a header with path,label separated by commas"),
+        ("path;label\na1.png;a\n", "The header must have path,label separated by commas"),
         ("path,label,label\na1.png,a,a\n", " has the column 'label' twice"),
         (GOOD + "c1.png,\n", ", row 6: the label is empty"),
         (GOOD + ",c\n", ", row 6: the path is empty"),
@@ -136,7 +136,7 @@ def test_small_classes_can_be_dropped_or_kept(place):
     assert dropped.class_names == ("a", "b")
     assert dropped.class_groups == ("x", "y")
     assert dropped.ids == ("a1.png", "a2.png", "b1.png", "b2.png")
-    assert dropped.source.image(0).getpixel((0, 0)) == (ord("a"), 1, 0)
+    assert dropped.reader.image(0).getpixel((0, 0)) == (ord("a"), 1, 0)
     assert len(table(write(place, text), small_classes="keep")) == 5
 
 
