@@ -24,6 +24,7 @@ from unseen.data.sources._glyph_rendering import (
     LOOK_ALIKE,
     MARGIN,
     GlyphPainter,
+    RenderSettings,
     first_of_look_alikes,
     font_paths,
     look_alikes,
@@ -173,7 +174,7 @@ def test_the_same_classes_and_samples_are_chosen_every_time_and_for_every_settin
 def test_a_picture_depends_on_seed_character_and_typeface_only(catalogue):
     classes = classes_of(catalogue)
     some = {letter: classes[letter][::-5] for letter in list(classes)[::20]}
-    again, other = (render(font_paths(), some, seed=seed, size=32, rotation=10.0, shift=0.044) for seed in (0, 1))
+    again, other = (render(font_paths(), some, RenderSettings(32, seed, 10.0, 0.044)) for seed in (0, 1))
     places = [catalogue.ids.index(f"U+{ord(letter):04X} {font}") for letter in some for font in some[letter]]
     assert np.array_equal(again, pixels_of(catalogue)[places])
     assert (again != other).any(axis=(1, 2)).all()
