@@ -29,7 +29,7 @@ def groups_of(weights: list[nn.Parameter]) -> list[dict]:
 def take_steps(optimizer: torch.optim.Optimizer, weights: list[nn.Parameter], count: int) -> None:
     for _ in range(count):
         optimizer.zero_grad(set_to_none=True)
-        sum((weight**2).sum() for weight in weights).backward()
+        torch.stack([(weight**2).sum() for weight in weights]).sum().backward()
         optimizer.step()
 
 
