@@ -7,7 +7,7 @@ from unseen.core.config import Record, build
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import REGISTRIES
 from unseen.methods import MethodInputs
-from unseen.models import Embedder
+from unseen.models import Backbone, Embedder
 from unseen.training.optimizers import Adam, parameter_groups
 from unseen.training.resume import flatten_optimizer, restore_optimizer
 
@@ -21,7 +21,7 @@ SMALL: dict[str, Record] = {
 CLASSES, WIDTH, EMBEDDING = 5, 6, 16
 
 
-class Linear(nn.Module):
+class Linear(Backbone):
     """A backbone of two layers."""
 
     has_pretrained_weights = False

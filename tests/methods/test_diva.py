@@ -65,7 +65,7 @@ def test_the_evaluated_embedding_is_the_weighed_heads_side_by_side_at_length_one
     objective = objective_of("diva", head_weights=[0.5, 1.5])
     inputs, _ = batch()
     embedding = objective.model(inputs)
-    heads = objective.model.head.parts(objective.model.backbone(inputs))
+    heads = objective.model.head.outputs(objective.model.backbone(inputs))
     weights = (0.5, 1.5, 1.5, 1.5)
     expected = torch.cat([nn.functional.normalize(head) * w for head, w in zip(heads, weights, strict=True)], dim=1)
     assert embedding.shape == (len(inputs), EMBEDDING)
@@ -93,7 +93,7 @@ def test_the_key_model_is_the_running_average_of_the_model(momentum):
 def test_keys_belong_to_their_queries_and_enter_the_queue_after_the_step():
     objective = objective_of("diva", queue_size=100)
     inputs, labels = batch()
-    own = objective.model.head.parts(objective.model.backbone(inputs))[HEADS.index("self")]
+    own = objective.model.head.outputs(objective.model.backbone(inputs))[HEADS.index("self")]
     value, output = value_of(objective, inputs, labels)
     # The key model starts as the model, and here both views are the same.
     assert torch.allclose(output.keys, nn.functional.normalize(own), atol=1e-6)

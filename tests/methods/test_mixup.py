@@ -8,7 +8,7 @@ from unseen.core.errors import ConfigError
 from unseen.losses import Triplets
 from unseen.methods import ManifoldMixup
 from unseen.methods.mixup import Mix, draw_mix, stage_starts
-from unseen.models import ConvNet, sequential_steps
+from unseen.models import Backbone, ConvNet, sequential_steps
 
 
 def mixed_value(objective, mix, inputs, labels, key=3):
@@ -121,7 +121,7 @@ def test_stages_of_a_convnet_are_its_blocks_and_run_as_the_whole():
     assert network.training
 
 
-class Forked(nn.Module):
+class Forked(Backbone):
     """A backbone whose layers do not follow each other."""
 
     width, has_pretrained_weights = 4, False

@@ -85,12 +85,12 @@ class DiVAObjective(Objective):
         """Heads of the first views, keys of the second views."""
         queries, others = inputs.chunk(2)
         head = _heads_of(self.model)
-        heads = tuple(part.float() for part in head.parts(self.model.backbone(queries)))
+        heads = tuple(part.float() for part in head.outputs(self.model.backbone(queries)))
         with torch.no_grad():
-            embeddings = head.joined(heads)
+            embeddings = head.concatenate(heads)
             # Shuffled, so that batch norm statistics do not identify a key (as in MoCo).
             order = torch.randperm(len(others), generator=torch_generator(derive(key, "shuffled"))).to(inputs.device)
-            keys = _heads_of(self.key_model).parts(self.key_model.backbone(others[order]))[HEADS.index("self")]
+            keys = _heads_of(self.key_model).outputs(self.key_model.backbone(others[order]))[HEADS.index("self")]
             keys = unit_vectors(keys.float())[order.argsort()]
         return HeadOutput(embeddings=embeddings, heads=heads, keys=keys)
 

@@ -18,7 +18,7 @@ def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = N
     """
     logits = values / gamma if pseudo is None else torch.sub(values, pseudo).div_(gamma)
     log_total, weights = masked_softmax(logits, mask, with_one=pseudo is not None)
-    count = row_counts(mask).unsqueeze(1)
+    count = row_counts(mask).double().unsqueeze(1)
     log_count = (count.clamp(min=1) if pseudo is None else count + 1).log().to(values.dtype)
     objective = log_total.sub_(log_count).mul_(gamma).add_(pseudo or 0.0).mul_(count > 0)
     return weights, objective.squeeze(1)

@@ -12,6 +12,8 @@ from unseen.data import CatalogueDataset, ItemKey
 from unseen.models import (
     Embedder,
     Identity,
+    OutputCache,
+    ViewSelection,
     cached_dataset,
     embed,
     hash_of_weights,
@@ -42,14 +44,14 @@ def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueDataset) -> P
     if recipe.depth == "full" or (recipe.depth == "frozen" and isinstance(model.backbone, Identity)):
         return Parts(model, model, None)
     if recipe.depth == "frozen":
-        return Parts(model, model.on(Identity(input_shape=(model.backbone.width,))), model.backbone)
+        return Parts(model, model.with_backbone(Identity(input_shape=(model.backbone.width,))), model.backbone)
     if recipe.cut is None:
         raise ConfigError(
             "depth top: there is no default stage to cut this model at", hint="Use --cut with one of its stages."
         )
     device = next(model.parameters()).device
     lower, upper = split_at(model.backbone, recipe.cut, items[ItemKey(0, None)].inputs.to(device))
-    return Parts(model, model.on(upper), lower)
+    return Parts(model, model.with_backbone(upper), lower)
 
 
 def example_at_depth(parts: Parts, items: CatalogueDataset) -> Tensor:
@@ -72,18 +74,22 @@ def items_at_depth(
     return cached_dataset(
         parts.below,
         items,
-        made_by={
-            "model": architecture,
-            "weights": hash_of_weights(parts.model.backbone),
-            "transform": recipe.transform,
-            "cut": "pooled" if pooled else recipe.cut,
-        },
-        indices=np.sort(np.concatenate([split.train, split.validation, split.test])),
-        augmented=split.train,
-        views=recipe.views,
-        dtype="float32" if pooled else "float16",
-        folder=cache,
-        what="pooled features" if pooled else f"activations below {recipe.cut}",
+        OutputCache(
+            folder=cache,
+            made_by={
+                "model": architecture,
+                "weights": hash_of_weights(parts.model.backbone),
+                "transform": recipe.transform,
+                "cut": "pooled" if pooled else recipe.cut,
+            },
+            dtype="float32" if pooled else "float16",
+            description="pooled features" if pooled else f"activations below {recipe.cut}",
+        ),
+        ViewSelection(
+            indices=np.sort(np.concatenate([split.train, split.validation, split.test])),
+            augmented=split.train,
+            views=recipe.views,
+        ),
         workers=workers,
     )
 

@@ -22,7 +22,7 @@ from unseen.core.config import Record
 from unseen.core.errors import ConfigError
 from unseen.core.files import read_json, remove_folder, sweep, write_bytes, write_json
 from unseen.core.locks import exclusive
-from unseen.evaluation.draws_files import load_draws, save_draws
+from unseen.evaluation.files import load_draws, save_draws
 from unseen.evaluation.intervals import Draws
 from unseen.evaluation.report_sample import ReportSample, load_report_sample, save_report_sample
 

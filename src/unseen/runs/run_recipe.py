@@ -19,7 +19,7 @@ from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, Split, check_images
 from unseen.evaluation import evaluate
-from unseen.evaluation.report_sample import show
+from unseen.evaluation.report_sample import sample_for_report
 from unseen.methods import MethodInputs
 from unseen.models import Embedder, build_embedder, embed
 from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
@@ -82,7 +82,7 @@ def run(
             "seconds": time.monotonic() - began,
         }
         assert scores.draws is not None, "the default bootstrap draws"
-        sample = show(embeddings.numpy(), catalogue, split)
+        sample = sample_for_report(embeddings.numpy(), catalogue, split)
         target.write(result, weights=model.state_dict(), report_sample=sample, draws=scores.draws)
     return result
 

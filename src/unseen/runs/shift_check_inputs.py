@@ -11,7 +11,7 @@ from unseen.core.config import Record, as_record
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import Catalogue, load_catalogue
 from unseen.data.sources.folder import unlabeled_images
-from unseen.evaluation.embedding_files import read_mapped
+from unseen.evaluation.files import read_mapped
 from unseen.models import embed
 from unseen.runs.frozen_features import features_by, pool, prepare_pooled
 from unseen.runs.run_recipe import load_run, make_dataset

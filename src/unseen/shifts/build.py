@@ -10,7 +10,7 @@ from unseen.core.checks import check_count
 from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.data.catalogue import Catalogue
-from unseen.data.splits import Split, shuffled
+from unseen.data.splits import Split, shuffle_classes
 from unseen.shifts.class_swaps import FEWEST_CLASSES, Sides
 from unseen.shifts.episodes import draw_support
 from unseen.shifts.incremental_distance import Distances
@@ -143,7 +143,7 @@ def _measured(step: Step, of_samples: float | None) -> Measured:
 
 def _rung(catalogue: Catalogue, step: Step, of_samples: float, seed: int) -> Rung:
     """Three quarters of the training classes, rounded down, train; the others validate (SPEC 5.4)."""
-    order = shuffled(catalogue, step.sides.train.tolist(), seed, "validation")
+    order = shuffle_classes(catalogue, step.sides.train.tolist(), seed, "validation")
     count = 3 * len(order) // 4
     train, validation, test = (
         [catalogue.class_names[label] for label in sorted(side)]

@@ -10,7 +10,7 @@ from unseen.core.config import Record
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest
 from unseen.data.catalogue import Catalogue, quoted
-from unseen.data.splits import shuffled
+from unseen.data.splits import shuffle_classes
 from unseen.shifts.build import check_rows, ladder_of
 from unseen.shifts.class_swaps import FEWEST_CLASSES, Sides
 from unseen.shifts.incremental_distance import Distances
@@ -103,10 +103,10 @@ def divide_by_groups(catalogue: Catalogue, names: Sequence[str] | None = None, *
         )
     divisions = {}
     for name, classes in own.items():
-        test = shuffled(catalogue, classes, seed, "test")[:test_count]
+        test = shuffle_classes(catalogue, classes, seed, "test")[:test_count]
         closed = set(test if name == MIXED else classes)
         rest = [label for label in everything if label not in closed]
-        train = shuffled(catalogue, rest, seed, "train")[:train_count]
+        train = shuffle_classes(catalogue, rest, seed, "train")[:train_count]
         divisions[name] = Sides(*(np.array(sorted(side), np.int64) for side in (train, test)))
     return divisions
 
