@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice, check_count
 from unseen.core.errors import ConfigError
@@ -27,11 +28,11 @@ HIDDEN = 512
 
 class _Reversed(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, values: Tensor) -> Tensor:
+    def forward(context: FunctionCtx, values: Tensor) -> Tensor:
         return values.view_as(values)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
+    def backward(context: FunctionCtx, gradient: Tensor) -> Tensor:
         return -gradient
 
 
