@@ -17,7 +17,7 @@ from unseen.core.randomness import derive
 from unseen.data import CatalogueDataset
 from unseen.evaluation import evaluate
 from unseen.miners.distance import DistanceWeighted
-from unseen.models import Embedder, Identity
+from unseen.models import Backbone, Embedder
 from unseen.shifts import (
     Adaptation,
     FewShotSettings,
@@ -132,15 +132,24 @@ def test_what_cannot_be_asked_is_refused(head):
         Adaptation(lr=0)
 
 
+class BatchNormed(Backbone):
+    width, has_pretrained_weights = 5, False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.normalisation = nn.BatchNorm1d(5)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.normalisation(rows)
+
+
 def test_a_model_is_adapted_on_a_rung_and_its_backbone_is_not_touched():
     catalogue = gaussian_catalogue(per_class=8, width=5)
     schedule = SwapSchedule(swaps=2, easier=0, harder=3, removals=1)
     settings = LadderSettings(schedule=schedule, rungs=3)
     ladder = build_ladder(ladder_source(catalogue), start_of(catalogue), settings)
     split = split_of_rung(ladder, catalogue, 3)
-    backbone: Any = nn.Sequential(Identity(input_shape=(5,)), nn.BatchNorm1d(5))
-    backbone.width, backbone.has_pretrained_weights = 5, False
-    model: Any = Embedder(backbone, embedding_size=4)
+    model = Embedder(BatchNormed(), embedding_size=4)
     with torch.no_grad():
         model.head.weight.copy_(torch.eye(5)[:4])
         model.head.bias.zero_()

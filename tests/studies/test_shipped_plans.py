@@ -42,7 +42,7 @@ def run_here(plan, folder):
         store.set_plan(plan_cells(plan), plan.to_mapping())
         owner = identity()
         while (cell := store.claim(owner)) is not None:
-            store.finish(cell.name, owner, run(cell.config, folder / "cells" / cell.name, check_files=False))
+            store.finish(cell.name, owner, run(cell.config, folder / "cells" / cell.name))
 
 
 @pytest.mark.parametrize("name", ["regularisation", "p-switch", "mixup", "methods"])

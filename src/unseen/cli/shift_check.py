@@ -45,7 +45,7 @@ def shift_check(
     from unseen.core.console import console, progress_bar
     from unseen.core.errors import ConfigError
     from unseen.core.files import write_bytes
-    from unseen.runs.shift_check_inputs import compared_features
+    from unseen.runs.shift_check_inputs import ShiftCheckData, compared_features
     from unseen.shifts.episodes import EPISODES, SHOTS
     from unseen.shifts.shift_check import ShiftCheckSettings, check_shift
 
@@ -67,7 +67,8 @@ def shift_check(
     settings = ShiftCheckSettings(
         classes=classes, dimensions=dimensions, rungs=rungs, shots=shots, episodes=episodes, seed=seed
     )
-    data = compared_features(train, test, settings=stated, run=run, labelled=labelled, cache=cache, workers=workers)
+    compared = ShiftCheckData(train, test, labelled)
+    data = compared_features(compared, settings=stated, run=run, cache=cache, workers=workers)
     with progress_bar("checking", total=1) as bar:
         found = check_shift(data, settings, progress=bar.set)
     # The picture is written last and in one step: an interrupted check leaves nothing.

@@ -89,7 +89,7 @@ def _computed(job: tuple[Path, int], *, episodes: int, how: Adaptation, cache: P
     ladder = read_ladder(Path(recipe.split["path"]).expanduser())
     # What lies below the trained part is as it was before training: its cached outputs serve all runs of a study.
     before = model_of(recipe, items)
-    seen = items_at_depth(recipe, before, part_at_depth(recipe, before, items), items, split, cache=cache, workers=0)
+    seen = items_at_depth(prepared, part_at_depth(recipe, before, items), items, cache=cache, workers=0)
     trained = part_at_depth(recipe, model, items).trained
     try:
         settings = FewShotSettings(shots=shots, episodes=episodes, adaptation=how, seed=recipe.seed)

@@ -9,7 +9,7 @@ from unseen.core.errors import ConfigError, DataError
 from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import nearest
 from unseen.data.catalogue import Catalogue, quoted
-from unseen.data.splits import shuffled
+from unseen.data.splits import shuffle_classes
 from unseen.shifts.class_swaps import MIN_CLASSES, ClassSplit
 from unseen.shifts.incremental_distance import ClassSplitDistances
 from unseen.shifts.ladder import GROUPS, Ladder, LadderSource
@@ -87,10 +87,10 @@ def split_by_groups(
     splits = {}
     for name in steps:
         classes = all_classes if name == MIXED else members[name]
-        test = shuffled(catalogue, classes, seed, "test")[:test_count]
+        test = shuffle_classes(catalogue, classes, seed, "test")[:test_count]
         excluded = set(test if name == MIXED else classes)
         others = [label for label in all_classes if label not in excluded]
-        train = shuffled(catalogue, others, seed, "train")[:train_count]
+        train = shuffle_classes(catalogue, others, seed, "train")[:train_count]
         splits[name] = ClassSplit(*(np.array(sorted(side), np.int64) for side in (train, test)))
     return splits
 

@@ -7,7 +7,7 @@ from unseen.core.checks import check_count
 from unseen.core.config import Record
 from unseen.core.progress import Progress, no_progress
 from unseen.data.catalogue import Catalogue
-from unseen.data.splits import shuffled
+from unseen.data.splits import shuffle_classes
 from unseen.shifts.class_swaps import ClassSplit, remove_classes, swap_classes
 from unseen.shifts.episodes import draw_support
 from unseen.shifts.incremental_distance import ClassSplitDistances
@@ -132,7 +132,7 @@ def assemble_ladder(
 
 def _rung(catalogue: Catalogue, step: Step, sample_distance: float, seed: int) -> Rung:
     """Three quarters of the training classes, rounded down, train; the others validate."""
-    order = shuffled(catalogue, step.classes.train.tolist(), seed, "validation")
+    order = shuffle_classes(catalogue, step.classes.train.tolist(), seed, "validation")
     count = 3 * len(order) // 4
     train, validation, test = (
         [catalogue.class_names[label] for label in sorted(side)]

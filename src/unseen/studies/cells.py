@@ -1,6 +1,7 @@
 """Cells of a study as runs: their complete recipes, the caches they share, and what a worker does with one."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from unseen.core.config import Record, canonical_json
@@ -39,7 +40,7 @@ def plan_cells(plan: Plan) -> list[Cell]:
 
 def run_cell(job: CellJob, progress: Progress) -> Record:
     """Run one cell of a study; called in a worker process."""
-    return run(job.config, job.folder, check_files=False, cache=job.cache, progress=progress)
+    return run(replace(prepare(job.config), images_checked=True), job.folder, cache=job.cache, progress=progress)
 
 
 def fill_caches(cells: Sequence[Cell], *, cache: Path | None = None, workers: int = 0) -> None:
@@ -56,7 +57,7 @@ def fill_caches(cells: Sequence[Cell], *, cache: Path | None = None, workers: in
         model = model_of(recipe, items).to(device())
         parts = part_at_depth(recipe, model, items)
         folder = cache_folder() if cache is None else cache
-        items_at_depth(recipe, model, parts, items, prepared.split, cache=folder, workers=workers)
+        items_at_depth(prepared, parts, items, cache=folder, workers=workers)
 
 
 def _catalogue_loader() -> tuple[Callable[[Record], Catalogue], dict[str, Catalogue]]:
