@@ -113,7 +113,7 @@ class Plan(BaseModel):
     analyses: dict[str, Record] = Field(default_factory=dict)
 
     @classmethod
-    def from_mapping(cls, content: Mapping[str, Any]) -> "Plan":
+    def from_mapping(cls, content: Mapping[str, object]) -> "Plan":
         """The plan in a mapping, such as a YAML file holds.
 
         Raises:     ConfigError for an unknown key, a missing one, or a value that does not fit
@@ -202,7 +202,7 @@ class Plan(BaseModel):
 
     @field_validator("data", "splits", "methods", mode="before")
     @classmethod
-    def _check_labels(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_labels(cls, value: object, info: ValidationInfo) -> object:
         if not isinstance(value, Mapping):
             return value
         for label in value:
@@ -217,7 +217,7 @@ class Plan(BaseModel):
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _check_seeds(cls, value: Any, info: ValidationInfo) -> tuple[int, ...]:
+    def _check_seeds(cls, value: object, info: ValidationInfo) -> tuple[int, ...]:
         return _checked_seeds(f"plan '{info.data.get('name')}': seeds", value)
 
     @model_validator(mode="after")
@@ -266,14 +266,15 @@ class Plan(BaseModel):
             raise ConfigError(f"plan '{self.name}': {where} names a {axis} '{label}' that the plan lacks{close}")
 
 
-def _checked_seeds(where: str, seeds: Any) -> tuple[int, ...]:
-    are_seeds = isinstance(seeds, (list, tuple)) and all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
-    if not are_seeds or not seeds or len(set(seeds)) < len(seeds):
-        raise ConfigError(f"{where} must be a list of different integers >= 0", got=seeds)
-    return tuple(seeds)
+def _checked_seeds(where: str, value: object) -> tuple[int, ...]:
+    seeds = tuple(value) if isinstance(value, (list, tuple)) else ()
+    are_integers = all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
+    if not seeds or not are_integers or len(set(seeds)) < len(seeds):
+        raise ConfigError(f"{where} must be a list of different integers >= 0", got=value)
+    return seeds
 
 
-def _as_json(content: Any) -> Any:
+def _as_json(content: object) -> Any:
     try:
         return json.loads(json.dumps(content, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError) as problem:
