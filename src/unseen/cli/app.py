@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli import analysing, data, listing, measuring, shifting, showing, splits, studying, training
+from unseen.cli import analyse, data, listing, measuring, shifting, showing, splits, studying, toy, training
 
 app = typer.Typer(
     name="unseen",
@@ -32,10 +32,8 @@ app.command("list", help="List what there is: losses, miners, samplers, backbone
     listing.list_
 )
 app.command("show", help="Show a run as it would happen, with every setting written out.")(showing.show)
-app.command("toy", help="Show on 2D toy examples what keeps an embedding from collapsing, and what does not.")(
-    analysing.toy
-)
-app.add_typer(analysing.app, name="analyse")
+app.command("toy", help="Show on 2D toy examples what keeps an embedding from collapsing, and what does not.")(toy.toy)
+app.add_typer(analyse.app, name="analyse")
 app.add_typer(data.app, name="data")
 app.add_typer(splits.app, name="splits")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli import options
-from unseen.cli.analysing import analyse
+from unseen.cli.analyse import analyse
 
 Out = Annotated[Path | None, typer.Option(help="Folder of the study; out/NAME when left out.")]
 
@@ -44,7 +44,7 @@ def _study(
     retry_failed: bool = False,
     ladder: str | None = None,
 ) -> None:
-    from unseen.analyses.registry import check_analyses
+    from unseen.analyses import check_analyses
     from unseen.core.console import console
     from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
     from unseen.studies.cells import CACHE_OF_CELLS

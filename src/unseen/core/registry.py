@@ -174,6 +174,7 @@ transform = Registry("transform", "unseen.data")
 optimizer = Registry("optimizer", "unseen.training")
 schedule = Registry("schedule", "unseen.training")
 score = Registry("score", "unseen.evaluation.scores")
+analysis = Registry("analysis", "unseen.analyses", plural="analyses")
 
 REGISTRIES: dict[str, Registry] = {
     registry.kind: registry
@@ -190,8 +191,10 @@ REGISTRIES: dict[str, Registry] = {
         optimizer,
         schedule,
         score,
+        analysis,
     )
 }
 
 # Arguments whose value is a component of its own, by the argument's name.
 COMPONENT_ARGUMENTS: dict[str, Registry] = {**REGISTRIES, "pair_loss": loss}
+del COMPONENT_ARGUMENTS["score"], COMPONENT_ARGUMENTS["analysis"]  # a `score` argument is a name such as recall@1

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from unseen.analyses.capacity import Backbone
-from unseen.analyses.generalisation import LadderResult, MethodCurve
-from unseen.analyses.structure import Relation, Trend
+from unseen.analyses.shift.capacity import Backbone
+from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve
+from unseen.analyses.shift.structure_trends import Relation, Trend
 from unseen.core.text import cut, full, isolated, number
 from unseen.figures.drawing import Drawing, Label, Path, line, mark, series, short, spread, ticks
 from unseen.reports.charts import Points, Scale, finite
@@ -16,11 +16,11 @@ _ROW = 15.0  # between two rows of names above a chart
 
 def colours(climb: LadderResult) -> dict[int, str]:
     """The style-sheet classes of each method by its position: trained ones by name, as in the curves over epochs."""
-    names = sorted({course.method for course in climb.courses if course.is_trained})
-    untrained = [place for place, course in enumerate(climb.courses) if not course.is_trained]
+    names = sorted({course.method for course in climb.curves if course.is_trained})
+    untrained = [place for place, course in enumerate(climb.curves) if not course.is_trained]
     return {
         place: series(names.index(course.method)) if course.is_trained else f"muted d{1 + untrained.index(place) % 2}"
-        for place, course in enumerate(climb.courses)
+        for place, course in enumerate(climb.curves)
     }
 
 
@@ -28,7 +28,7 @@ def distance_chart(climb: LadderResult, score: str, *, percent: bool) -> Drawing
     """A score of every method over the distance of the rungs: means as a line, the spread of seeds as bars."""
     css = colours(climb)
     lines = []
-    for place, course in enumerate(climb.courses):
+    for place, course in enumerate(climb.curves):
         bars = [(summary.mean, summary.deviation or 0.0) for summary in course.summaries(score)]
         lines.append((course.method, css[place], bars))
     return _lines_chart(climb, lines, f"{isolated(score)} of each method over distance", percent=percent)
@@ -93,7 +93,7 @@ def _lines_chart(
 
 def course_panel(climb: LadderResult, course: MethodCurve, css: str, score: str, *, percent: bool) -> Drawing | None:
     """One method among all others: the band of other classes around it, its seeds as marks, the others faint."""
-    everything = [value for each in climb.courses for value in each.means(score)]
+    everything = [value for each in climb.curves for value in each.means(score)]
     own = [end for interval in course.intervals(score) if interval for end in interval]
     if not finite(course.means(score)):
         return None
@@ -102,7 +102,7 @@ def course_panel(climb: LadderResult, course: MethodCurve, css: str, score: str,
     across, up, drawing = _frame(
         distances, finite(everything + own), (250.0, 160.0), (36.0, 242.0, 8.0, 138.0), words, percent=percent
     )
-    for other in climb.courses:
+    for other in climb.curves:
         if other is not course:
             points = [(across(x), up(y)) for x, y in zip(distances, other.means(score), strict=True)]
             drawing.paths.append(Path(line(points), "thin muted"))

@@ -6,23 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unseen.analyses.toy import CLASSES, EXAMPLES, THRESHOLD, VARIANTS, ToyRun
+from unseen.analyses.toy.train import CLASSES, EXAMPLES, THRESHOLD, VARIANTS, ToyRun
 from unseen.core.config import Record
 from unseen.core.csv_table import csv_of
 from unseen.core.files import write_bytes, write_json, write_text
-from unseen.figures.style import (
-    BLUE,
-    FAINT,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    YELLOW,
-    drawn,
-    panels,
-)
+from unseen.figures.style import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, drawn, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +23,7 @@ _OUTER = 1.3  # test embeddings are drawn on a wider circle, as both sides often
 
 
 def write_toys(runs: Sequence[ToyRun], folder: Path) -> tuple[Path, ...]:
-    """Write toy.png, toy.csv and toy.json into a folder; gives their paths."""
+    """Write toy.png, toy.csv and toy.json into a folder; returns their paths."""
     paths = tuple(folder / f"toy.{ending}" for ending in ("png", "csv", "json"))
     write_bytes(paths[0], drawn(lambda: toy_figure(runs)))
     write_text(paths[1], toy_csv(runs))
@@ -51,15 +39,15 @@ def seeds_with_effect(runs: Sequence[ToyRun], example: str) -> list[int]:
 
 
 def toy_rows(runs: Sequence[ToyRun]) -> list[list[str]]:
-    """A line for each example and variant: mean over seeds and the range of each number."""
-    lines = []
+    """A row for each example and variant: mean and range over seeds of each number."""
+    rows = []
     for example in EXAMPLES:
         for variant in VARIANTS:
             own = [run for run in runs if (run.example, run.variant) == (example, variant)]
             if own:
                 numbers = ([run.spectrum[1] for run in own], [run.reach for run in own], [run.recall for run in own])
-                lines.append([example, variant, *map(_range, numbers), str(len(own))])
-    return lines
+                rows.append([example, variant, *map(_range, numbers), str(len(own))])
+    return rows
 
 
 TOY_COLUMNS = ("example", "variant", "second value", "test reach", "test recall@1", "seeds")
@@ -70,7 +58,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def toy_csv(runs: Sequence[ToyRun]) -> str:
-    """One line a run."""
+    """A row for each run."""
     heads = ["example", "variant", "p_switch", "seed", "first", "second", "reach", "recall@1"]
     return csv_of(
         heads,
@@ -102,76 +90,66 @@ def toy_figure(runs: Sequence[ToyRun]) -> "Figure":
         first = {variant: next(run for run in own if run.variant == variant) for variant in SHOWN}
         _draw_points(axes[0], first["contrastive"])
         axes[0].set_ylabel(EXAMPLES[example].title, fontsize=11, fontweight="bold", labelpad=8)
-        for place, variant in zip(axes[1:3], SHOWN, strict=True):
-            _draw_circle(place, first[variant])
+        for panel, variant in zip(axes[1:3], SHOWN, strict=True):
+            _draw_circle(panel, first[variant])
         _draw_training(axes[3], own)
         _draw_spectra(axes[4], own)
-    for place, title in zip(
-        rows[0],
-        ("points", "contrastive loss", "regularised", "training", "spectrum"),
-        strict=True,
+    for panel, title in zip(
+        rows[0], ("points", "contrastive loss", "regularised", "training", "spectrum"), strict=True
     ):
-        place.set_title(title, pad=8)
-    _key(rows[0][0])
+        panel.set_title(title, pad=8)
+    _legend(rows[0][0])
     rows[-1][3].set_xlabel("iteration")
     rows[0][3].legend(loc="upper left", handlelength=1.4, borderaxespad=0.1)
     return figure
 
 
-def _by_class(place: "Axes", points: np.ndarray, colours: Sequence[str], mark: str, size: float) -> None:
+def _by_class(axes: "Axes", points: np.ndarray, colours: Sequence[str], mark: str, size: float) -> None:
     for own, colour in zip(np.split(points, CLASSES), colours, strict=True):
-        place.scatter(own[:, 0], own[:, 1], s=size, c=colour, marker=mark, linewidths=0.4, edgecolors="white", zorder=3)
+        axes.scatter(own[:, 0], own[:, 1], s=size, c=colour, marker=mark, linewidths=0.4, edgecolors="white", zorder=3)
 
 
-def _draw_points(place: "Axes", run: ToyRun) -> None:
-    _by_class(place, run.train, _TRAIN_COLOURS, "o", 34)
-    _by_class(place, run.test, _TEST_COLOURS, "D", 26)
-    place.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], xlim=(-0.05, 1.1), ylim=(-0.05, 1.1), aspect="equal")
+def _draw_points(axes: "Axes", run: ToyRun) -> None:
+    _by_class(axes, run.train, _TRAIN_COLOURS, "o", 34)
+    _by_class(axes, run.test, _TEST_COLOURS, "D", 26)
+    axes.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], xlim=(-0.05, 1.1), ylim=(-0.05, 1.1), aspect="equal")
 
 
-def _key(place: "Axes") -> None:
+def _legend(axes: "Axes") -> None:
     for mark, name in (("o", "training classes"), ("D", "test classes")):
-        place.scatter([], [], marker=mark, c=GREY, s=24, label=name)
-    place.legend(loc="upper left", handletextpad=0.1, borderaxespad=0, fontsize=8)
+        axes.scatter([], [], marker=mark, c=GREY, s=24, label=name)
+    axes.legend(loc="upper left", handletextpad=0.1, borderaxespad=0, fontsize=8)
 
 
-def _draw_circle(place: "Axes", run: ToyRun) -> None:
+def _draw_circle(axes: "Axes", run: ToyRun) -> None:
     from matplotlib.patches import Circle
 
     for radius in (1.0, _OUTER):
-        place.add_patch(Circle((0, 0), radius, fill=False, color=FAINT, linewidth=1.0))
-    _by_class(place, run.train_embeddings, _TRAIN_COLOURS, "o", 34)
-    _by_class(place, _OUTER * run.test_embeddings, _TEST_COLOURS, "D", 26)
-    place.set(xlim=(-1.42, 1.42), ylim=(-1.42, 1.42), aspect="equal")
-    place.set_axis_off()
-    place.text(
-        0,
-        0,
-        f"reach of test\npoints {run.reach:.2f}",
-        ha="center",
-        va="center",
-        fontsize=9,
-        color=GREY,
-        linespacing=1.3,
-    )
+        axes.add_patch(Circle((0, 0), radius, fill=False, color=FAINT, linewidth=1.0))
+    _by_class(axes, run.train_embeddings, _TRAIN_COLOURS, "o", 34)
+    _by_class(axes, _OUTER * run.test_embeddings, _TEST_COLOURS, "D", 26)
+    axes.set(xlim=(-1.42, 1.42), ylim=(-1.42, 1.42), aspect="equal")
+    axes.set_axis_off()
+    reach = f"reach of test\npoints {run.reach:.2f}"
+    axes.text(0, 0, reach, ha="center", va="center", fontsize=9, color=GREY, linespacing=1.3)
 
 
-def _draw_training(place: "Axes", runs: Sequence[ToyRun]) -> None:
+def _draw_training(axes: "Axes", runs: Sequence[ToyRun]) -> None:
     for variant in SHOWN:
         for position, run in enumerate(run for run in runs if run.variant == variant):
             name = variant if position == 0 else None
-            place.plot(run.curve[:, 0], run.curve[:, 1], color=_SHADES[variant], linewidth=1.2, alpha=0.85, label=name)
-    place.axhline(THRESHOLD, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
-    place.set(ylim=(0, 0.68), yticks=[0, 0.25, 0.5], xticks=[0, 100, 200], xlim=(0, 200))
-    place.set_ylabel("second singular value")
+            axes.plot(run.curve[:, 0], run.curve[:, 1], color=_SHADES[variant], linewidth=1.2, alpha=0.85, label=name)
+    axes.axhline(THRESHOLD, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.set(ylim=(0, 0.68), yticks=[0, 0.25, 0.5], xticks=[0, 100, 200], xlim=(0, 200))
+    axes.set_ylabel("second singular value")
 
 
-def _draw_spectra(place: "Axes", runs: Sequence[ToyRun]) -> None:
+def _draw_spectra(axes: "Axes", runs: Sequence[ToyRun]) -> None:
     for number, variant in enumerate(SHOWN):
         spectra = np.array([run.spectrum for run in runs if run.variant == variant])
-        places = np.arange(2) + (number - 0.5) * 0.38
-        place.bar(places, spectra.mean(axis=0), 0.36, color=_SHADES[variant], alpha=0.45, linewidth=0)
+        x = np.arange(2) + (number - 0.5) * 0.38
+        axes.bar(x, spectra.mean(axis=0), 0.36, color=_SHADES[variant], alpha=0.45, linewidth=0)
         for own in spectra:
-            place.scatter(places, own, s=9, color=_SHADES[variant], zorder=3, linewidths=0)
-    place.axhline(THRESHOLD, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
-    place.set(xticks=[0, 1], xticklabels=["first", "second"], ylim=(0, 1), yticks=[0, 0.25, 0.5, 0.75, 1])
+            axes.scatter(x, own, s=9, color=_SHADES[variant], zorder=3, linewidths=0)
+    axes.axhline(THRESHOLD, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.set(xticks=[0, 1], xticklabels=["first", "second"], ylim=(0, 1), yticks=[0, 0.25, 0.5, 0.75, 1])

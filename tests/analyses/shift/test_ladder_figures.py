@@ -8,8 +8,8 @@ from PIL import Image
 
 from tests.helpers.many_groups import grouped_catalogue
 from tests.helpers.two_groups import gaussian_catalogue, start_of
-from unseen.analyses import ladder_pictures
-from unseen.analyses.ladder_pictures import distance_figure, map_figure, map_points, project_by_umap, shown_rungs
+from unseen.analyses.shift import ladder_figures
+from unseen.analyses.shift.ladder_figures import distance_figure, map_figure, map_points, project_by_umap, shown_rungs
 from unseen.figures.style import drawn
 from unseen.shifts import Walk, build_group_ladder, build_ladder
 
@@ -43,7 +43,7 @@ def test_an_easy_a_middle_and_a_hard_rung_are_shown(ladder):
 
 def test_points_of_a_map_are_the_same_share_of_every_class(catalogue, ladder):
     assert map_points(catalogue, ladder).tolist() == list(range(len(catalogue)))
-    some = map_points(catalogue, ladder, most=200)
+    some = map_points(catalogue, ladder, max_points=200)
     assert np.bincount(catalogue.labels[some]).tolist() == [5] * 40
     assert (np.diff(some) > 0).all()
 
@@ -51,7 +51,7 @@ def test_points_of_a_map_are_the_same_share_of_every_class(catalogue, ladder):
 def test_points_are_coloured_by_the_side_of_their_class(ladder):
     rung = ladder.rungs[-1]
     names = np.array([rung.train[0], rung.validation[0], rung.test[0], "gone"])
-    assert ladder_pictures._sides(rung, names).tolist() == [1, 1, 2, 0]
+    assert ladder_figures._sides(rung, names).tolist() == [1, 1, 2, 0]
 
 
 def test_a_map_has_a_panel_for_each_rung(catalogue, ladder):
@@ -60,7 +60,7 @@ def test_a_map_has_a_panel_for_each_rung(catalogue, ladder):
     for rungs in ((1,), (1, 3, 5)):
         figure = map_figure(ladder, rungs, names, places, "a $look$")
         assert len(figure.axes) == len(rungs)
-        assert drawn(lambda made=figure: made).startswith(b"\x89PNG")
+        assert drawn([figure].pop).startswith(b"\x89PNG")
 
 
 def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.helpers.laddered_content import rung_row, transfer_content, without
-from unseen.analyses.transfer import transfers
+from unseen.analyses.shift.transfer import transfers
 from unseen.reports import Content, build_report, write_tables
 
 
@@ -54,7 +54,7 @@ def test_the_page_has_a_matrix_for_each_trained_method(tmp_path):
     rows = list(csv.DictReader(io.StringIO((tmp_path / "transfer.csv").read_text())))
     assert len(rows) == 9 * 3
     one = next(r for r in rows if (r["trained on"], r["tested on"], r["method"]) == ("birds", "cars", "margin"))
-    assert float(one["over un-trained"]) == pytest.approx(float(one["mean"]) - 0.6)
+    assert float(one["over untrained"]) == pytest.approx(float(one["mean"]) - 0.6)
 
 
 def test_missing_pairs_and_a_missing_baseline_are_gaps():

@@ -5,16 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.two_groups import write_features_and_ladder
-from unseen.analyses import ladder_pictures
-from unseen.analyses.few_shot import few_shot_gains, read_adapted
-from unseen.analyses.registry import ANALYSES
+from unseen.analyses.base import AnalysisInputs
+from unseen.analyses.few_shot import CellFilter, adapted_cells, few_shot_result
+from unseen.analyses.shift import ladder_figures
+from unseen.analyses.shift import run_few_shot as module
+from unseen.analyses.shift.run_few_shot import FILE, FewShotSettings, few_shot_of_runs
 from unseen.core.config import hash_of
 from unseen.core.errors import DataError
 from unseen.core.files import read_json
 from unseen.core.processes import identity
+from unseen.core.registry import analysis
 from unseen.runs import load_run, prepare, run
-from unseen.runs import run_few_shot as module
-from unseen.runs.run_few_shot import FILE, few_shot_of_runs
 from unseen.shifts import Adaptation, Walk, few_shot_on_rung, read_ladder
 from unseen.studies.plan import Cell
 from unseen.studies.runner import STORE
@@ -37,7 +38,8 @@ def rung(tmp_path, monkeypatch):
 
 def test_scores_are_those_of_the_weights_on_the_rung_and_are_kept(rung, tmp_path, monkeypatch):
     run(rung, tmp_path / "run")
-    (found,) = few_shot_of_runs([tmp_path / "run"], shots=(2, 5, 10), episodes=2, how=QUICK)
+    settings = FewShotSettings((2, 5, 10), 2, QUICK)
+    (found,) = few_shot_of_runs([tmp_path / "run"], settings)
     # Classes of 8 images have none left for 10 shots and two queries.
     assert [each.shots for each in found] == [2, 5]
     prepared, items, model = load_run(tmp_path / "run")
@@ -46,13 +48,13 @@ def test_scores_are_those_of_the_weights_on_the_rung_and_are_kept(rung, tmp_path
     assert found[0] == again
     assert found[0].distance == ladder.rungs[1].class_distance
     monkeypatch.setattr(module, "few_shot_on_rung", None)
-    assert few_shot_of_runs([tmp_path / "run"], shots=(2, 5, 10), episodes=2, how=QUICK) == [found]
+    assert few_shot_of_runs([tmp_path / "run"], settings) == [found]
     assert set(read_json(tmp_path / "run" / FILE)["found"]) == {"2", "5", "10"}
 
 
 def test_what_is_done_is_kept_when_the_rest_is_interrupted(rung, tmp_path, monkeypatch):
     run(rung, tmp_path / "run")
-    adapt, told = module.few_shot_on_rung, []
+    adapt, reported = module.few_shot_on_rung, []
 
     def interrupted(*arguments, shots, **settings):
         if shots == 2:
@@ -60,22 +62,22 @@ def test_what_is_done_is_kept_when_the_rest_is_interrupted(rung, tmp_path, monke
         return adapt(*arguments, shots=shots, **settings)
 
     monkeypatch.setattr(module, "few_shot_on_rung", interrupted)
-    asked = {"shots": (2, 5), "episodes": 2, "how": QUICK, "progress": lambda *now: told.append(now)}
+    settings = FewShotSettings((2, 5), 2, QUICK)
     with pytest.raises(KeyboardInterrupt):
-        few_shot_of_runs([tmp_path / "run"], **asked)
+        few_shot_of_runs([tmp_path / "run"], settings, progress=lambda *now: reported.append(now))
     assert set(read_json(tmp_path / "run" / FILE)["found"]) == {"5"}
     monkeypatch.setattr(module, "few_shot_on_rung", adapt)
-    (found,) = few_shot_of_runs([tmp_path / "run"], **asked)
+    (found,) = few_shot_of_runs([tmp_path / "run"], settings, progress=lambda *now: reported.append(now))
     assert [each.shots for each in found] == [2, 5]
-    assert told == [(1, 2), (1, 1)]
+    assert reported == [(1, 2, "5 shots"), (1, 1, "2 shots")]
 
 
 def test_a_run_without_a_ladder_is_refused(rung, tmp_path):
     run(rung | {"split": "fraction"}, tmp_path / "run")
     with pytest.raises(DataError, match="few-shot episodes belong to a ladder; got 'fraction'"):
-        few_shot_of_runs([tmp_path / "run"], how=QUICK)
+        few_shot_of_runs([tmp_path / "run"], FewShotSettings(adaptation=QUICK))
     with pytest.raises(DataError, match="holds no trained weights"):
-        few_shot_of_runs([tmp_path / "nowhere"], how=QUICK)
+        few_shot_of_runs([tmp_path / "nowhere"], FewShotSettings(adaptation=QUICK))
 
 
 def test_a_study_over_rungs_is_analysed(rung, tmp_path):
@@ -89,33 +91,36 @@ def test_a_study_over_rungs_is_analysed(rung, tmp_path):
         store.set_plan(cells, {"title": "made up"})
         owner = identity()
         for _ in cells:
-            name = store.claim(owner).name
-            store.finish(name, owner, read_json(folder / "cells" / name / "result.json"))
-    found = read_adapted(folder, shots=(2,), episodes=2, how=QUICK)
-    analysis = few_shot_gains(found, "recall@1")
-    assert len(analysis.rows) == 2
-    assert all(len(row) == len(analysis.columns) for row in analysis.rows)
-    by_column = dict(zip(analysis.columns, analysis.rows[1], strict=True))
-    gain = found[1].found.gains["recall@1"]
+            claimed = store.claim(owner)
+            assert claimed is not None
+            store.finish(claimed.name, owner, read_json(folder / "cells" / claimed.name / "result.json"))
+    inputs, settings = AnalysisInputs(folder), FewShotSettings((2,), 2, QUICK)
+    found = adapted_cells(inputs, settings, CellFilter())
+    result = few_shot_result(found, "recall@1")
+    assert len(result.rows) == 2
+    assert all(len(row) == len(result.columns) for row in result.rows)
+    by_column = dict(zip(result.columns, result.rows[1], strict=True))
+    gain = found[1].result.gains["recall@1"]
+    assert gain.share is not None
+    assert gain.share.low is not None
     assert by_column["split"] == "rung 3"
     assert by_column["zero-shot"] == gain.zero_shot.mean
     assert by_column["gain high"] == gain.share.high
-    name, shots, zero, few, gained = analysis.lines()[1]
+    name, shots, zero, few, gained = result.terminal_rows()[1]
     assert (name, shots, zero) == ("rung 3 / margin / seed 0", "2", f"{100 * gain.zero_shot.mean:.1f}")
     assert few == f"{100 * gain.few_shot.mean:.1f}"
     assert gained.startswith(f"{100 * gain.share.mean:+.1f} ({100 * gain.share.low:+.1f} to ")
-    assert analysis.remarks[0].startswith("2 shots: recall@1 changes by ")
-    assert analysis.draw() is not None
+    assert result.remarks[0].startswith("2 shots: recall@1 changes by ")
+    assert result.draw() is not None
     with pytest.raises(DataError, match=r"few-shot scores are recall@1, map@1000"):
-        few_shot_gains(found, "nmi")
+        few_shot_result(found, "nmi")
     # Another number of processes reads what is there; chosen cells alone are taken.
-    assert read_adapted(folder, shots=(2,), episodes=2, how=QUICK, workers=2) == found
-    chosen = {"split": ["rung 3"], "method": (), "seed": [0]}
-    assert read_adapted(folder, shots=(2,), episodes=2, how=QUICK, chosen=chosen) == found[1:]
+    assert adapted_cells(inputs, settings, CellFilter(), workers=2) == found
+    assert adapted_cells(inputs, settings, CellFilter(splits=["rung 3"], seeds=[0])) == found[1:]
     with pytest.raises(DataError, match=r"no trained cell has the split 'rung 2'.*there are: rung 1, rung 3"):
-        read_adapted(folder, chosen={"split": ["rung 2"]})
+        adapted_cells(inputs, settings, CellFilter(splits=["rung 2"]))
     with pytest.raises(DataError, match="is no folder of a study"):
-        read_adapted(tmp_path)
+        adapted_cells(AnalysisInputs(tmp_path), settings, CellFilter())
 
 
 def test_the_ladder_of_a_study_is_drawn_from_its_cells(rung, tmp_path, monkeypatch):
@@ -126,13 +131,13 @@ def test_the_ladder_of_a_study_is_drawn_from_its_cells(rung, tmp_path, monkeypat
     create_store(folder / STORE)
     with Store(folder / STORE) as store:
         store.set_plan([cell], {"title": "made up"})
-    drawn = ANALYSES["ladder"](folder, lambda done, total: None)
+    drawn = analysis["ladder"](AnalysisInputs(folder))
     ladder = read_ladder(Path("ladder.json"))
     assert [row[0] for row in drawn.rows] == [step.name for step in ladder.steps]
     assert [row[0] for row in drawn.rows if row[1]] == [each.step for each in ladder.rungs]
     assert all(len(row) == len(drawn.columns) for row in drawn.rows)
     assert drawn.draw() is not None
-    monkeypatch.setattr(ladder_pictures, "PROJECTIONS", {"tsne": lambda points: (points[:, :2], "two dimensions")})
-    shown = ANALYSES["map-tsne"](folder, lambda done, total: None)
+    monkeypatch.setattr(ladder_figures, "PROJECTIONS", {"tsne": lambda points: (points[:, :2], "two dimensions")})
+    shown = analysis["map-tsne"](AnalysisInputs(folder))
     assert [row[0] for row in shown.rows] == [1, 2, 3]
     assert len(shown.draw().axes) == 3

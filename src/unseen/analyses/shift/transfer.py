@@ -1,17 +1,18 @@
-"""Transfer: train on one data set, test on another, for all ordered pairs; with what is there without training."""
+"""Transfer between data sets: train on one, test on another, for all ordered pairs, with the untrained baseline."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from unseen.analyses.base import Value
+from unseen.analyses.shift.ladder_results import finite_or_none
 from unseen.studies.results.content import Content
 from unseen.studies.results.ranking import Entry, Ranking, rankings, score_names
 
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """The pairs of one data set of several parts: for each, its table, by (trained on, tested on)."""
+    """The rankings of one joined data set by (trained on, tested on)."""
 
     data: str
     trained_on: tuple[str, ...]
@@ -21,30 +22,30 @@ class Transfer:
     @property
     def methods(self) -> dict[str, bool]:
         """Every method, and whether it is trained: trained ones first, in order of first appearance."""
-        found = {entry.method: entry.is_trained for table in self.tables.values() for entry in table.entries}
-        return dict(sorted(found.items(), key=lambda item: not item[1]))
+        methods = {entry.method: entry.is_trained for table in self.tables.values() for entry in table.entries}
+        return dict(sorted(methods.items(), key=lambda item: not item[1]))
 
     def entry(self, method: str, train: str, test: str) -> Entry | None:
         """A method on a pair; None where it has no finished cell."""
         table = self.tables.get((train, test))
-        return None if table is None else next((each for each in table.entries if each.method == method), None)
+        return None if table is None else next((entry for entry in table.entries if entry.method == method), None)
 
     def mean(self, method: str, train: str, test: str, score: str) -> float:
-        """The mean over seeds of a method on a pair; not a number where there is none."""
+        """The mean over seeds of a method on a pair; NaN where there is none."""
         entry = self.entry(method, train, test)
         return math.nan if entry is None else entry.summary(score).mean
 
     def baseline(self, test: str, score: str) -> float:
-        """The best un-trained method on a part; not a number where there is none."""
+        """The best untrained method on a part; NaN where there is none."""
         methods = [method for method, is_trained in self.methods.items() if not is_trained]
         means = [self.mean(method, train, test, score) for method in methods for train in self.trained_on]
-        known = [mean for mean in means if math.isfinite(mean)]
-        is_low_best = any(score in table.lower_is_better for table in self.tables.values())
-        return (min if is_low_best else max)(known, default=math.nan)
+        finite = [mean for mean in means if math.isfinite(mean)]
+        lower_is_better = any(score in table.lower_is_better for table in self.tables.values())
+        return (min if lower_is_better else max)(finite, default=math.nan)
 
 
 def transfers(content: Content) -> tuple[Transfer, ...]:
-    """One for each data set with a finished pair."""
+    """One for each joined data set with a finished pair."""
     groups: dict[str, dict[tuple[str, str], Ranking]] = {}
     for table in rankings(content):
         pair = pair_of(table)
@@ -71,13 +72,13 @@ def pair_of(table: Ranking) -> tuple[str, str] | None:
 
 COLUMNS = (
     "data", "trained on", "tested on", "score", "method", "trained", "mean", "standard deviation", "seeds",
-    "interval low", "interval high", "over un-trained",
+    "interval low", "interval high", "over untrained",
 )  # fmt: skip
 
 
-def transfer_rows(content: Content) -> list[list[Any]]:
-    """A line for each pair, score and method; what there is not stays empty."""
-    rows: list[list[Any]] = []
+def transfer_rows(content: Content) -> list[list[Value]]:
+    """A row for each pair, score and method; None for missing values."""
+    rows: list[list[Value]] = []
     for transfer in transfers(content):
         for (train, test), table in transfer.tables.items():
             for score in score_names(content):
@@ -85,14 +86,12 @@ def transfer_rows(content: Content) -> list[list[Any]]:
                 for entry in table.entries:
                     summary = entry.summary(score)
                     if summary.values:
-                        numbers = (summary.mean, summary.deviation)
-                        gain = summary.mean - baseline
                         rows.append(
                             [
                                 *(transfer.data, train, test, score, entry.method, "yes" if entry.is_trained else "no"),
-                                *("" if value is None or not math.isfinite(value) else value for value in numbers),
-                                *(len(summary.values), *(entry.interval(score) or ("", ""))),
-                                gain if math.isfinite(gain) else "",
+                                *(finite_or_none(summary.mean), finite_or_none(summary.deviation)),
+                                *(len(summary.values), *(entry.interval(score) or (None, None))),
+                                finite_or_none(summary.mean - baseline),
                             ]
                         )
     return rows

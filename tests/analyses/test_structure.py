@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.laddered_content import METHODS, ladder_content, rung_row
-from unseen.analyses.base import write_analysis
-from unseen.analyses.generalisation import climbs
-from unseen.analyses.shift_figures import generalisation, structure_against_shift
-from unseen.analyses.structure import Point, relation, relation_row, relations, trend
+from unseen.analyses import write_analysis
+from unseen.analyses.generalisation import generalisation_result
+from unseen.analyses.shift.ladder_results import ladder_results
+from unseen.analyses.shift.structure_trends import Point, relation, relation_row, relations, trend
+from unseen.analyses.structure import structure_result
 from unseen.core.errors import ConfigError, DataError
 from unseen.reports import build_report
 
@@ -30,8 +31,8 @@ def test_the_trend_is_the_least_squares_line():
     x, y = generator.normal(size=(2, 30))
     found = trend(points(zip(x, y, strict=True)))
     assert (found.slope, found.intercept) == pytest.approx(tuple(np.polyfit(x, y, 1)))
-    scaled = [(values - values.min()) / (values.max() - values.min()) for values in (x, y)]
-    assert found.scaled_slope == pytest.approx(np.polyfit(*scaled, 1)[0])
+    x, y = ((values - values.min()) / (values.max() - values.min()) for values in (x, y))
+    assert found.scaled_slope == pytest.approx(np.polyfit(x, y, 1)[0])
 
 
 @pytest.mark.parametrize("pairs", [[], [(1, 2), (2, 3)], [(1, 2), (1, 3), (1, 4)], [(1, 2), (2, 2), (3, 2)]])
@@ -43,7 +44,7 @@ def test_too_few_points_and_constant_scores_have_no_trend(pairs):
 
 def test_points_are_trained_methods_on_rungs_and_the_default_split_is_known():
     content = ladder_content()
-    (climb,) = climbs(content)
+    (climb,) = ladder_results(content)
     found = relation(climb, "rho", "recall@1")
     assert len(found.points) == 9 * len(METHODS)
     assert {point.method for point in found.points} == set(METHODS)
@@ -57,7 +58,7 @@ def test_points_are_trained_methods_on_rungs_and_the_default_split_is_known():
 
 def test_every_structure_score_meets_every_retrieval_score():
     content = ladder_content()
-    (climb,) = climbs(content)
+    (climb,) = ladder_results(content)
     found = relations(content, climb)
     assert [(each.structure, each.retrieval) for each in found] == [
         (one, other) for one in ("rho", "intra_inter", "uniformity") for other in ("recall@1", "map@r")
@@ -69,9 +70,9 @@ def test_every_structure_score_meets_every_retrieval_score():
 
 def test_without_the_default_split_its_numbers_are_empty():
     content = ladder_content(rungs=[0, 1, 5])
-    (climb,) = climbs(content)
+    (climb,) = ladder_results(content)
     row = relation_row(climb, relation(climb, "rho", "recall@1"))
-    assert row[-4:] == [0, "", "", ""]
+    assert row[-4:] == [0, None, None, None]
     page = build_report(content)
     assert "Structure against shift" in page
     assert "the default split alone" not in page
@@ -84,22 +85,26 @@ def test_too_little_to_correlate_has_no_section():
 
 def test_a_picture_and_its_numbers_are_written_for_any_score(tmp_path):
     content = ladder_content(rungs=[0, 2, 8], methods=["margin", "softmax"], seeds=[0, 1])
-    for analysis in (generalisation(content, "map@r", "sample"), structure_against_shift(content, "map@r")):
-        picture, numbers = write_analysis(analysis, tmp_path)
-        assert picture.read_bytes().startswith(b"\x89PNG")
-        assert numbers.read_text().count("\n") == 1 + len(analysis.rows)
-        assert len(analysis.lines()[0]) == len(analysis.shown)
-        assert analysis.remarks
-    assert (tmp_path / "generalisation-map-at-r.csv").is_file()
+    results = {
+        "generalisation": generalisation_result(content, "map@r", "sample"),
+        "structure": structure_result(content, "map@r"),
+    }
+    for name, result in results.items():
+        path = write_analysis(tmp_path, name, {}, result)
+        assert path == tmp_path / "analyses" / f"{name}-map-at-r.json"
+        assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert path.with_suffix(".csv").read_text().count("\n") == 1 + len(result.rows)
+        assert len(result.terminal_rows()[0]) == len(result.printed_columns)
+        assert result.remarks
 
 
 def test_a_study_without_a_ladder_or_the_score_is_refused():
     with pytest.raises(DataError, match="no two rungs of a ladder"):
-        generalisation(ladder_content(rungs=[3]), "recall@1")
+        generalisation_result(ladder_content(rungs=[3]), "recall@1")
     with pytest.raises(ConfigError, match="no score 'recall@2'; did you mean 'recall@1'"):
-        generalisation(ladder_content(rungs=[0, 1]), "recall@2")
+        generalisation_result(ladder_content(rungs=[0, 1]), "recall@2")
     with pytest.raises(DataError, match="no score of structure"):
-        structure_against_shift(ladder_content(rungs=[0, 1], structure_scores=()), "recall@1")
+        structure_result(ladder_content(rungs=[0, 1], structure_scores=()), "recall@1")
 
 
 def test_the_level_of_distances_changes_the_aggregate_where_they_are_not_proportional():
@@ -107,5 +112,7 @@ def test_the_level_of_distances_changes_the_aggregate_where_they_are_not_proport
     far = rows[1].protocol["split"] | {"sample_distance": 28.0}
     rows[1] = rung_row("margin", 0, 1, protocol=rows[1].protocol | {"split": far})
     content = ladder_content(rows=rows)
-    by_class, by_sample = (generalisation(content, "recall@1", level).rows[0][6] for level in ("class", "sample"))
+    by_class, by_sample = (
+        generalisation_result(content, "recall@1", level).rows[0][6] for level in ("class", "sample")
+    )
     assert by_class != by_sample

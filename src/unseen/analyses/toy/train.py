@@ -1,8 +1,8 @@
-"""Toy examples on a circle: training classes that need one direction, test classes that need another (SPEC 7).
+"""Toy examples on a circle: training classes that need one direction, test classes that need another.
 
-A network that pulls its classes together keeps only what tells the training classes apart, and the test classes fall
-onto each other. Both examples are of Roth et al., Revisiting Training Strategies and Generalization Performance in Deep
-Metric Learning, ICML 2020, arXiv:2002.08473 (figures 6 and 12).
+A network that pulls its classes together keeps only what tells the training classes apart, and the test classes
+collapse. Both examples: Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric
+Learning, ICML 2020, arXiv:2002.08473 (figures 6 and 12).
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ Values = NDArray[np.float64]
 Segment = tuple[tuple[float, float], tuple[float, float]]
 
 THRESHOLD = 0.25
-"""Of the second singular value over the sum of both: spread embeddings lie above it, compressed ones below."""
+"""Of the second singular value over the sum of both: above it embeddings are spread, below it compressed."""
 
 CLASSES = 4
 _PER_CLASS = 15
@@ -35,7 +35,7 @@ _ITERATIONS = 200
 _BATCH = 24
 _LEARNING_RATE = 0.03
 _MARGIN = 0.1
-_LOOK_EVERY = 20
+_RECORD_EVERY = 20
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Example:
     """Segments of the plane on which the points of the four training and the four test classes lie.
 
     `p_switch` is the share of triplets that push inside a class in the regularised run. The paper trains both examples
-    with 0.001. Its code has only the diagonal one, where 0.001 passes `THRESHOLD` on 60 seeds of 60. The columns are
-    SPEC's; with 0.001 they stay below it on 4 seeds of 16, with 0.01 on none of 60.
+    with 0.001. Its code has only the diagonal one, where 0.001 passes `THRESHOLD` on 60 seeds of 60. The columns follow
+    figure 12; with 0.001 they stay below it on 4 seeds of 16, with 0.01 on none of 60.
     """
 
     title: str
@@ -93,7 +93,7 @@ VARIANTS = {
 
 @dataclass(frozen=True, eq=False)
 class ToyRun:
-    """A trained toy: where points lay and where they came to lie, rows in the order of the classes.
+    """A trained toy: its points and their embeddings, rows in the order of the classes.
 
     ==========  ==================================================================================
     spectrum    singular values of the training embeddings over their sum
@@ -119,33 +119,34 @@ class ToyRun:
 def train_toys(seed: int) -> list[ToyRun]:
     """Every variant of every example with one seed; the variants share their points, their start and their batches.
 
-    Each is a network of two layers of 30 units onto the unit circle, trained for 200 steps of Adam on batches of 24 of
-    60 points. They are trained side by side, as one stack of matrices, which changes none of them.
+    Each is a network with two hidden layers of 30 units onto the unit circle, trained for 200 steps of Adam on batches
+    of 24 of 60 points. All are trained at once as stacked matrices, which does not change the result.
     """
-    places = list(product(EXAMPLES, VARIANTS))
+    networks = list(product(EXAMPLES, VARIANTS))
     train, test = (
-        torch.stack([points_on(getattr(EXAMPLES[example], side), derive(seed, f"toy {side}")) for example, _ in places])
+        torch.stack(
+            [points_on(getattr(EXAMPLES[example], side), derive(seed, f"toy {side}")) for example, _ in networks]
+        )
         for side in ("train", "test")
     )
     labels = torch.arange(CLASSES).repeat_interleave(_PER_CLASS)
-    p_switch = torch.tensor([EXAMPLES[example].p_switch * VARIANTS[variant].switches for example, variant in places])
-    pulls = torch.tensor([VARIANTS[variant].pulls for _, variant in places])
+    p_switch = torch.tensor([EXAMPLES[example].p_switch * VARIANTS[variant].switches for example, variant in networks])
+    pulls = torch.tensor([VARIANTS[variant].pulls for _, variant in networks])
     with _one_thread():
-        layers = _layers(len(places), seed)
+        layers = _layers(len(networks), seed)
         optimizer = torch.optim.Adam(layers, lr=_LEARNING_RATE)
-        curves = [(0, _seconds(embed(layers, train)))]
+        curves = [(0, _second_values(embed(layers, train)))]
         for iteration in range(1, _ITERATIONS + 1):
             generator = torch_generator(derive(seed, "toy batch", iteration))
             batch = torch.randperm(train.shape[1], generator=generator)[:_BATCH]
-            numbers = torch.rand((_BATCH,) * 3, generator=generator)
-            is_switched = numbers < p_switch[:, None, None, None]
-            values = toy_loss(embed(layers, train[:, batch]), labels[batch], is_switched, pulls)
+            is_switched = torch.rand((_BATCH,) * 3, generator=generator) < p_switch[:, None, None, None]
+            losses = toy_loss(embed(layers, train[:, batch]), labels[batch], is_switched, pulls)
             optimizer.zero_grad()
-            values.sum().backward()  # the networks have nothing in common, so each gets the gradient of its own value
+            losses.sum().backward()  # the networks share no weights: each gets the gradient of its own loss
             optimizer.step()
-            if iteration % _LOOK_EVERY == 0:
-                curves.append((iteration, _seconds(embed(layers, train))))
-        placed, unseen = (embed(layers, side).detach().double() for side in (train, test))
+            if iteration % _RECORD_EVERY == 0:
+                curves.append((iteration, _second_values(embed(layers, train))))
+        seen, unseen = (embed(layers, side).detach().double() for side in (train, test))
     return [
         ToyRun(
             example=example,
@@ -153,20 +154,20 @@ def train_toys(seed: int) -> list[ToyRun]:
             seed=seed,
             train=train[row].double().numpy(),
             test=test[row].double().numpy(),
-            train_embeddings=placed[row].numpy(),
+            train_embeddings=seen[row].numpy(),
             test_embeddings=unseen[row].numpy(),
-            spectrum=spectrum_of(placed[row]),
-            curve=np.array([(iteration, seconds[row]) for iteration, seconds in curves]),
+            spectrum=spectrum_of(seen[row]),
+            curve=np.array([(iteration, values[row]) for iteration, values in curves]),
             recall=evaluate(unseen[row], labels, scores=["recall@1"], bootstrap=None)["recall@1"],
             reach=float(torch.cdist(unseen[row], unseen[row]).max()),
         )
-        for row, (example, variant) in enumerate(places)
+        for row, (example, variant) in enumerate(networks)
     ]
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for small matrices: several would wait for each other, for minutes on a busy machine."""
+    """One thread: for such small matrices several only wait for each other, for minutes on a busy machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -176,11 +177,11 @@ def _one_thread() -> Iterator[None]:
 
 
 def _layers(networks: int, seed: int) -> list[Tensor]:
-    """Weights and biases of equal networks, stacked, as `nn.Linear` starts them."""
+    """Weights and biases of equal networks, stacked, initialised as in `nn.Linear`."""
     with seeded(derive(seed, "toy weights")):
         linear = [nn.Linear(*widths) for widths in pairwise((2, _WIDTH, _WIDTH, 2))]
-    starts = [start for layer in linear for start in (layer.weight.detach().T, layer.bias.detach()[None])]
-    return [start.repeat(networks, 1, 1).requires_grad_() for start in starts]
+    tensors = [tensor for layer in linear for tensor in (layer.weight.detach().T, layer.bias.detach()[None])]
+    return [tensor.repeat(networks, 1, 1).requires_grad_() for tensor in tensors]
 
 
 def embed(layers: list[Tensor], points: Tensor) -> Tensor:
@@ -191,11 +192,11 @@ def embed(layers: list[Tensor], points: Tensor) -> Tensor:
 
 
 def points_on(segments: tuple[Segment, ...], key: int) -> Tensor:
-    """Fifteen points on each segment: different ones of a grid of a hundred, ends included."""
+    """Fifteen distinct points on each segment, from a grid of a hundred that includes the ends."""
     ends = torch.tensor(segments)  # (classes, 2 ends, 2 coordinates)
     generator = torch_generator(key)
-    places = [torch.randperm(_GRID, generator=generator)[:_PER_CLASS] / (_GRID - 1) for _ in segments]
-    along = torch.stack(places)[:, :, None]
+    positions = [torch.randperm(_GRID, generator=generator)[:_PER_CLASS] / (_GRID - 1) for _ in segments]
+    along = torch.stack(positions)[:, :, None]
     return (ends[:, None, 0] * (1 - along) + ends[:, None, 1] * along).flatten(0, 1)
 
 
@@ -214,21 +215,21 @@ def toy_loss(embeddings: Tensor, labels: Tensor, is_switched: Tensor, pulls: Ten
     Shape:      (networks, n, 2) embeddings, n labels, (networks, n, n, n) switches, (networks) pulls -> (networks)
     Empty:      0 without triplets
     Reference:  Roth et al., ICML 2020, arXiv:2002.08473, section G
-    Differs:    not ``losses.Contrastive`` over triplets (a, a, p): Adam makes steps of one size of however small
-                gradients, also of the rounding in the distance of a point to itself
+    Differs:    not ``losses.Contrastive`` over triplets (a, a, p): Adam scales even the tiniest gradients to full
+                steps, also those of rounding in the distance of a point to itself
     """
     same = labels[:, None] == labels
     is_positive = same & ~torch.eye(len(labels), dtype=torch.bool)
     is_triplet = is_positive[:, :, None] & ~same[:, None, :]
     plain, switched = is_triplet & ~is_switched, is_triplet & is_switched
-    # How many triplets pull or push a pair: 30 times fewer distances than over triplets.
+    # Count the triplets that pull or push each pair: 30 times fewer distances than over triplets.
     pulled, pushed = plain.sum(dim=3), plain.sum(dim=2) + switched.sum(dim=3)
     distance = distance_of(embeddings @ embeddings.transpose(1, 2))
     total = pushed * (_MARGIN - distance).relu() + pulls[:, None, None] * pulled * distance
     return total.sum(dim=(1, 2)) / is_triplet.sum().clamp(min=1)
 
 
-def _seconds(embeddings: Tensor) -> list[float]:
+def _second_values(embeddings: Tensor) -> list[float]:
     return [float(spectrum_of(own)[1]) for own in embeddings]
 
 

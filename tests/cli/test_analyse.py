@@ -1,8 +1,10 @@
-"""`unseen toy` and `unseen analyse` as people type them: what they print and write, and how they refuse."""
+"""`unseen analyse` as people type it: what it prints and writes, and how it refuses."""
+
+import json
 
 import pytest
 
-from tests.helpers.commands import one_sentence, unseen
+from tests.helpers.commands import one_sentence
 from tests.helpers.made_studies import distance_loss, write_study
 from unseen.cli.app import app
 
@@ -31,6 +33,9 @@ def test_an_analysis_prints_its_correlation_and_writes_picture_and_numbers(tmp_p
     assert words in said.err
     assert (folder / "analyses" / f"{analysis}.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "analyses" / f"{analysis}.csv").read_text().startswith("data,split,method,")
+    stored = json.loads((folder / "analyses" / f"{analysis}.json").read_text())
+    assert stored["columns"][:3] == ["data", "split", "method"]
+    assert any(words in remark for remark in stored["remarks"])
 
 
 def test_another_score_can_be_asked_for(tmp_path, capsys):
@@ -48,15 +53,3 @@ def test_a_study_that_does_not_fit_is_one_sentence(tmp_path):
 
 def test_a_folder_without_a_study_is_one_sentence(tmp_path):
     assert "is no folder of a study" in one_sentence("analyse", "spectra", "nowhere", cwd=tmp_path)
-
-
-def test_toy_shows_the_effect_and_says_where_it_wrote(tmp_path):
-    out, err = unseen("toy", "--seeds", "1", "--out", "there", cwd=tmp_path)
-    assert out == ""
-    assert err.count("on 1 of 1 seeds") == 2
-    assert "wrote there/toy.png" in err
-    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == ["toy.csv", "toy.json", "toy.png"]
-
-
-def test_toy_without_seeds_is_one_sentence(tmp_path):
-    assert "--seeds must be a whole number >= 1" in one_sentence("toy", "--seeds", "0", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Pictures of a ladder: distance against step, and maps of rungs with training and test images coloured."""
+"""Figures of a ladder: distance over its steps, and maps of rungs with training and test images coloured."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,10 +13,10 @@ from unseen.figures.projection import project
 from unseen.figures.style import label
 from unseen.shifts import Ladder, Rung, split_of_rung
 
-Places = tuple[np.ndarray, str]
+Projection = Callable[[np.ndarray], tuple[np.ndarray, str]]
 
-MOST_POINTS = 1500
-_TRAIN, _TEST, _GONE = "#1e7dc4", "#d55e00", "#bbbbbb"
+MAX_POINTS = 1500
+_TRAIN, _TEST, _UNUSED = "#1e7dc4", "#d55e00", "#bbbbbb"
 _LEVELS = (("class_distance", "class means", "#222222"), ("sample_distance", "samples", "#009670"))
 
 
@@ -25,18 +25,17 @@ def distance_figure(ladder: Ladder) -> Figure:
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.add_subplot()
     names = [step.name for step in ladder.steps]
-    places = range(len(names))
-    chosen = [names.index(rung.step) for rung in ladder.rungs]
-    for level, words, colour in _LEVELS:
-        known = [place for place in places if getattr(ladder.steps[place], level) is not None]
-        values = [getattr(ladder.steps[place], level) for place in known]
-        axes.plot(known, values, ".-", color=colour, linewidth=1.4, markersize=3, label=words)
-        axes.plot(chosen, [getattr(rung, level) for rung in ladder.rungs], "o", color=colour, markersize=5)
-    for number, (place, rung) in enumerate(zip(chosen, ladder.rungs, strict=True), start=1):
+    rung_positions = [names.index(rung.step) for rung in ladder.rungs]
+    for level, title, colour in _LEVELS:
+        values = {index: getattr(step, level) for index, step in enumerate(ladder.steps)}
+        measured = {index: value for index, value in values.items() if value is not None}
+        axes.plot(list(measured), list(measured.values()), ".-", color=colour, linewidth=1.4, markersize=3, label=title)
+        axes.plot(rung_positions, [getattr(rung, level) for rung in ladder.rungs], "o", color=colour, markersize=5)
+    for number, (position, rung) in enumerate(zip(rung_positions, ladder.rungs, strict=True), start=1):
         lower = min(rung.class_distance, rung.sample_distance)
-        axes.annotate(str(number), (place, lower), (0, -6), textcoords="offset points", ha="center", va="top")
+        axes.annotate(str(number), (position, lower), (0, -6), textcoords="offset points", ha="center", va="top")
     if ladder.is_by_groups:
-        axes.set_xticks(places, [label(name) for name in names], fontsize=8)
+        axes.set_xticks(range(len(names)), [label(name) for name in names], fontsize=8)
         axes.tick_params(axis="x", labelrotation=90 if len(names) > 9 else 0)
         axes.set_xlabel("step: the group of the test classes; all other groups train")
     else:
@@ -50,13 +49,13 @@ def distance_figure(ladder: Ladder) -> Figure:
 
 def _mark_walk(axes: Axes, names: Sequence[str]) -> None:
     """The steps of a walk along the horizontal axis, its start, and where classes are removed."""
-    removed = next((place for place, name in enumerate(names) if name.startswith("R")), None)
-    axes.axvline(names.index("0"), color=_GONE, linewidth=0.8)
-    if removed is not None:
-        axes.axvspan(removed - 0.5, len(names) - 0.5, color="#f1f1f1", zorder=0)
+    first_removal = next((index for index, name in enumerate(names) if name.startswith("R")), None)
+    axes.axvline(names.index("0"), color=_UNUSED, linewidth=0.8)
+    if first_removal is not None:
+        axes.axvspan(first_removal - 0.5, len(names) - 0.5, color="#f1f1f1", zorder=0)
     every = max(1, -(-len(names) // 16))
-    ticks = sorted({*range(names.index("0") % every, len(names), every)})
-    axes.set_xticks(ticks, [names[place] for place in ticks], fontsize=8)
+    ticks = range(names.index("0") % every, len(names), every)
+    axes.set_xticks(ticks, [names[index] for index in ticks], fontsize=8)
     axes.set_xlabel("step: swaps from the start; R with classes removed from each side (shaded)")
 
 
@@ -66,48 +65,45 @@ def shown_rungs(ladder: Ladder) -> tuple[int, ...]:
     return tuple(dict.fromkeys((1, (count + 1) // 2, count)))
 
 
-def map_points(catalogue: Catalogue, ladder: Ladder, most: int = MOST_POINTS) -> np.ndarray:
-    """Items for a map: those of the rungs' classes, the same share of every class, drawn by a fixed key."""
-    wanted = {name for rung in ladder.rungs for side in (rung.train, rung.validation, rung.test) for name in side}
-    names = np.array([name in wanted for name in catalogue.class_names])
-    items = np.flatnonzero(names[catalogue.labels])
-    if len(items) <= most:
+def map_points(catalogue: Catalogue, ladder: Ladder, max_points: int = MAX_POINTS) -> np.ndarray:
+    """Items for a map: a random sample of the rungs' classes, the same share of every class; always the same items."""
+    on_rungs = {name for rung in ladder.rungs for side in (rung.train, rung.validation, rung.test) for name in side}
+    is_wanted = np.array([name in on_rungs for name in catalogue.class_names])
+    items = np.flatnonzero(is_wanted[catalogue.labels])
+    if len(items) <= max_points:
         return items
-    drawn = numpy_generator(derive(0, "points of a map")).permutation(items)
-    # Dealt class after class, a class of fewer images than others comes to its end earlier.
-    order = np.argsort(catalogue.labels[drawn], kind="stable")
-    labels = catalogue.labels[drawn][order]
-    turn = np.arange(len(labels)) - np.searchsorted(labels, labels)
+    shuffled = numpy_generator(derive(0, "points of a map")).permutation(items)
+    # Sorted by the position inside the class over the size of the class, the first n are the same share of each.
+    by_class = shuffled[np.argsort(catalogue.labels[shuffled], kind="stable")]
+    labels = catalogue.labels[by_class]
+    position = np.arange(len(labels)) - np.searchsorted(labels, labels)
     sizes = np.bincount(labels)[labels]
-    return np.sort(drawn[order][np.argsort((turn + 0.5) / sizes, kind="stable")[:most]])
+    return np.sort(by_class[np.argsort((position + 0.5) / sizes, kind="stable")[:max_points]])
 
 
-def project_by_tsne(features: np.ndarray) -> Places:
-    """Places by t-SNE and its name; principal components where openTSNE is not installed."""
-    return project(features)
-
-
-def project_by_umap(features: np.ndarray) -> Places:
-    """Places by UMAP and its name.
+def project_by_umap(features: np.ndarray) -> tuple[np.ndarray, str]:
+    """Coordinates by UMAP, and the name of the method with its number of neighbours.
 
     Raises:  ConfigError where umap-learn is not installed
     """
     try:
         from umap import UMAP
     except ImportError:
-        raise ConfigError("a map by UMAP needs umap-learn", hint="Use pip install umap-learn.") from None
+        raise ConfigError("a map by UMAP needs umap-learn", hint="Run pip install umap-learn.") from None
     points = features.astype(np.float32)
     lengths = np.linalg.norm(points, axis=1, keepdims=True)
-    near = min(15, len(points) - 1)
-    umap = UMAP(n_neighbors=near, random_state=0, n_jobs=1)
-    return np.asarray(umap.fit_transform(points / np.where(lengths > 0, lengths, 1.0))), f"UMAP ({near} neighbours)"
+    neighbours = min(15, len(points) - 1)
+    umap = UMAP(n_neighbors=neighbours, random_state=0, n_jobs=1)
+    coordinates = np.asarray(umap.fit_transform(points / np.where(lengths > 0, lengths, 1.0)))
+    return coordinates, f"UMAP ({neighbours} neighbours)"
 
 
-PROJECTIONS: dict[str, Callable[[np.ndarray], Places]] = {"tsne": project_by_tsne, "umap": project_by_umap}
+# t-SNE falls back to principal components where openTSNE is not installed.
+PROJECTIONS: dict[str, Projection] = {"tsne": project, "umap": project_by_umap}
 
 
-def map_figure(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, places: np.ndarray, method: str) -> Figure:
-    """A map for each of these rungs: the same points in the same places, coloured by the side they are on.
+def map_figure(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, points: np.ndarray, method: str) -> Figure:
+    """A map for each of these rungs: the same points at the same coordinates, coloured by the side they are on.
 
     ``names`` is the class of each point.
     """
@@ -116,16 +112,16 @@ def map_figure(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, places: 
     for axes, number in zip(panels, rungs, strict=True):
         rung = ladder.rungs[number - 1]
         side = _sides(rung, names)
-        for which, colour, size in ((0, _GONE, 4), (1, _TRAIN, 9), (2, _TEST, 9)):
-            own = places[side == which]
+        for which, colour, size in ((0, _UNUSED, 4), (1, _TRAIN, 9), (2, _TEST, 9)):
+            own = points[side == which]
             axes.scatter(own[:, 0], own[:, 1], s=size, c=colour, linewidths=0, alpha=0.75)
         axes.set_title(f"rung {number} (step {label(rung.step)}), distance {rung.class_distance:.4g}", fontsize=10)
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_aspect("equal", adjustable="datalim")
     handles = [
-        panels[0].scatter([], [], s=30, c=colour, label=words)
-        for colour, words in ((_TRAIN, "training classes"), (_TEST, "test classes"), (_GONE, "on neither side"))
+        panels[0].scatter([], [], s=30, c=colour, label=title)
+        for colour, title in ((_TRAIN, "training classes"), (_TEST, "test classes"), (_UNUSED, "on neither side"))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{label(ladder.data['name'], 60)}: {len(names):,} images by {method}", fontsize=11)
@@ -140,8 +136,8 @@ def ladder_map(ladder: Ladder, catalogue: Catalogue, features: np.ndarray, proje
     split_of_rung(ladder, catalogue, 1)  # refuses other data
     points = map_points(catalogue, ladder)
     names = np.array(catalogue.class_names)[catalogue.labels[points]]
-    places, method = PROJECTIONS[projection](np.asarray(features[points], np.float32))
-    return map_figure(ladder, shown_rungs(ladder), names, places, method)
+    coordinates, method = PROJECTIONS[projection](np.asarray(features[points], np.float32))
+    return map_figure(ladder, shown_rungs(ladder), names, coordinates, method)
 
 
 def _sides(rung: Rung, names: np.ndarray) -> np.ndarray:

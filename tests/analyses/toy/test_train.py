@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from unseen.analyses.toy import EXAMPLES, THRESHOLD, VARIANTS, points_on, spectrum_of, toy_loss, train_toys
+from unseen.analyses.toy.train import EXAMPLES, THRESHOLD, VARIANTS, points_on, spectrum_of, toy_loss, train_toys
 from unseen.core.randomness import derive, torch_generator
 from unseen.losses import Contrastive
 
