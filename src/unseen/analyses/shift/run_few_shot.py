@@ -5,20 +5,16 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from unseen.analyses.run_files import RunFile, load_trained_part
 from unseen.core.config import Record
 from unseen.core.errors import DataError
-from unseen.core.files import read_json, sha256_of, write_json
-from unseen.core.paths import cache_folder
 from unseen.core.processes import in_processes
 from unseen.core.progress import Progress, no_progress
-from unseen.runs.depths import items_at_depth, part_at_depth
-from unseen.runs.run_recipe import load_run, model_of
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.shifts.few_shot import Adaptation, Estimate, FewShot, Gain, few_shot_on_rung
 from unseen.shifts.ladder import read_ladder
 
 FILE = "few_shot.json"
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -46,85 +42,59 @@ def few_shot_of_runs(
 
     Raises:     DataError for a folder without a finished run, or a run whose split is no rung of a ladder
     """
-    results = [_RunResults(folder, settings) for folder in folders]
+    adaptation = asdict(settings.adaptation)
+    adaptation["iterations"] = {str(shots): steps for shots, steps in settings.adaptation.iterations.items()}
+    made_of: Record = {"episodes": settings.episodes, "how": adaptation}
+    files = [RunFile(folder, FILE, made_of) for folder in folders]
     # The longest first, so that processes end at about the same time.
     missing = [
-        (run, shots)
+        (file, shots)
         for shots in sorted(settings.shots, reverse=True)
-        for run in results
-        if str(shots) not in run.by_shots
+        for file in files
+        if str(shots) not in _by_shots(file)
     ]
-    compute = partial(_compute, settings=settings, cache=cache_folder() if cache is None else cache)
-    jobs = [(run.folder, shots) for run, shots in missing]
+    compute = partial(_compute, settings=settings, cache=cache)
+    jobs = [(file.folder, shots) for file, shots in missing]
     for done, (index, content) in enumerate(in_processes(compute, jobs, workers), start=1):
-        run, shots = missing[index]
-        run.keep(shots, content)
+        file, shots = missing[index]
+        file.write({"found": _by_shots(file) | {str(shots): content}})
         progress(done, len(missing), f"{shots} shots")
     return [
-        [_read(content) for shots in settings.shots if (content := run.by_shots[str(shots)]) is not None]
-        for run in results
+        [_read(content) for shots in settings.shots if (content := _by_shots(file)[str(shots)]) is not None]
+        for file in files
     ]
 
 
-class _RunResults:
-    """The results of a run by its number of shots, read from its file if that has the same weights and settings."""
-
-    def __init__(self, folder: Path, settings: FewShotSettings) -> None:
-        weights = folder / "model.safetensors"
-        if not weights.is_file():
-            raise DataError(
-                f"{folder} holds no trained weights", hint="Use the folder of a study whose cells were not deleted."
-            )
-        adaptation = asdict(settings.adaptation)
-        adaptation["iterations"] = {str(shots): steps for shots, steps in settings.adaptation.iterations.items()}
-        self.folder = folder
-        self._made_of: Record = {
-            "format": _FORMAT,
-            "weights": sha256_of(weights),
-            "episodes": settings.episodes,
-            "how": adaptation,
-        }
-        stored = read_json(folder / FILE) if (folder / FILE).is_file() else {}
-        self.by_shots: Record = stored["found"] if stored.get("made_of") == self._made_of else {}
-
-    def keep(self, shots: int, content: Record | None) -> None:
-        """Add a result to the file; None where classes are too small for so many shots."""
-        self.by_shots = self.by_shots | {str(shots): content}
-        write_json(self.folder / FILE, {"made_of": self._made_of, "found": self.by_shots})
+def _by_shots(file: RunFile) -> Record:
+    """The results of a run by its number of shots; None where its classes are too small for so many shots."""
+    return file.content.get("found", {})
 
 
-def _compute(job: tuple[Path, int], *, settings: FewShotSettings, cache: Path) -> Record | None:
-    """The gain of a run for a number of shots; None where the test classes are too small for them."""
+def _compute(job: tuple[Path, int], *, settings: FewShotSettings, cache: Path | None) -> Record | None:
+    """The result of a run for a number of shots; None where the test classes are too small for them."""
     folder, shots = job
-    prepared, items, model = load_run(folder)
-    recipe, split = prepared.recipe, prepared.split
-    if recipe.split["name"] != "ladder":
+    part = load_trained_part(folder, cache=cache)
+    if part.recipe.split["name"] != "ladder":
         raise DataError(
             f"{folder}: few-shot episodes belong to a ladder",
-            got=recipe.split["name"],
+            got=part.recipe.split["name"],
             hint="Use runs whose split is a rung of a ladder.",
         )
-    ladder = read_ladder(Path(recipe.split["path"]).expanduser())
-    # Layers below the trained part are as before training: their cached outputs serve all runs of a study.
-    initial = model_of(recipe, items)
-    inputs = items_at_depth(
-        recipe, initial, part_at_depth(recipe, initial, items), items, split, cache=cache, workers=0
-    )
-    trained = part_at_depth(recipe, model, items).trained
+    ladder = read_ladder(Path(part.recipe.split["path"]).expanduser())
     try:
-        gained = few_shot_on_rung(
-            trained,
-            inputs,
-            split,
+        result = few_shot_on_rung(
+            part.model,
+            part.inputs,
+            part.split,
             ladder,
             shots=shots,
             how=settings.adaptation,
             episodes=settings.episodes,
-            seed=recipe.seed,
+            seed=part.recipe.seed,
         )
     except DataError:
         return None
-    return asdict(gained)
+    return asdict(result)
 
 
 def _read(content: Record) -> FewShot:
