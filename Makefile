@@ -27,20 +27,20 @@ test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
 
 bench: $(READY)
-	$(BIN)/python bench/head.py
-	$(BIN)/python bench/losses.py
-	$(BIN)/python bench/robust.py
-	$(BIN)/python bench/evaluation.py --write
-	$(BIN)/python bench/evaluation.py --scaling --write
-	$(BIN)/python bench/kmeans.py --write
-	$(BIN)/python bench/samplers.py
-	$(BIN)/python bench/splits.py
-	$(BIN)/python bench/pipeline.py
+	$(BIN)/python -m bench.head
+	$(BIN)/python -m bench.losses
+	$(BIN)/python -m bench.robust
+	$(BIN)/python -m bench.evaluation --write
+	$(BIN)/python -m bench.evaluation --scaling --write
+	$(BIN)/python -m bench.kmeans --write
+	$(BIN)/python -m bench.samplers
+	$(BIN)/python -m bench.splits
+	$(BIN)/python -m bench.pipeline
 
 # The pages of losses, miners and uncertainty sets are written from their docstrings.
 docs: $(READY)
-	$(BIN)/python docs/generate.py
-	$(BIN)/python docs/draw_robust_weights.py
+	$(BIN)/python -m docs.generate
+	$(BIN)/python -m docs.draw_robust_weights
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -1,6 +1,6 @@
 """Speed and memory of all retrieval scores and of k-means, beside a bare blocked product and what others offer.
 
-    python bench/evaluation.py [--quick] [--sizes cub,inshop,sop] [--rounds 3] [--threads 2] [--scaling] [--write]
+    python -m bench.evaluation [--quick] [--sizes cub,inshop,sop] [--rounds 3] [--threads 2] [--scaling] [--write]
 
 Each variant takes its turn in one process after the bare product, and is given as a multiple of it: float32 inner
 products of all queries and gallery items in square tiles of 2048. Clustered random embeddings of 512 dimensions whose
@@ -24,9 +24,9 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-import kmeans
 import torch
 
+from bench import kmeans
 from unseen.core.console import progress_bar
 from unseen.core.randomness import derive, torch_generator
 from unseen.evaluation.exact.inputs import read_table
@@ -129,7 +129,8 @@ VARIANTS = {
 def measure(size, rounds, names):
     """Multiples of the bare product that was measured just before, one number a round."""
     data, base, floor = make(size), next(iter(VARIANTS)), 0.0
-    seconds, multiples = {name: [] for name in names}, {name: [] for name in names}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    multiples: dict[str, list[float]] = {name: [] for name in names}
     # Compiled loops are loaded: those for many positives a query as well.
     ours(data if size.points < 10_000 else Data(*(part[:2500] for part in data)))
     with progress_bar(f"{size.points:,} points", total=rounds * len(names)) as bar:
@@ -156,7 +157,7 @@ def _seconds(run, data):
 
 def peak(points, name):
     """MB beyond the embeddings at the peak of a process that does nothing else."""
-    command = [sys.executable, __file__, "--child", name, "--points", str(points)]
+    command = [sys.executable, "-m", "bench.evaluation", "--child", name, "--points", str(points)]
     done = subprocess.run(command, capture_output=True, text=True)
     return float(done.stdout.split()[-1]) if done.returncode == 0 else float("nan")
 

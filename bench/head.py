@@ -1,6 +1,6 @@
 """Speed of training a head on cached features: our loop, pytorch-metric-learning's, and the bare matrix products.
 
-    python bench/head.py [--features some.npz] [--rounds 15] [--iterations 40] [--write]
+    python -m bench.head [--features some.npz] [--rounds 15] [--iterations 40] [--write]
 
 One process, interleaved rounds, two threads; `--write` puts the table into bench/results/head.md.
 The setting is that of R's protocol on CUB: 5,864 x 1,280 features, a linear head of 512, margin loss (beta 1.2) with
@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from measuring import RESULTS, machine, prepare_theirs
 from pytorch_metric_learning.losses import MarginLoss
 from pytorch_metric_learning.miners import DistanceWeightedMiner
 from pytorch_metric_learning.samplers import MPerClassSampler
@@ -24,6 +23,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import unseen
+from bench.measuring import RESULTS, machine, prepare_theirs
 from unseen.core.randomness import derive, numpy_generator, torch_generator
 
 SAMPLES, CLASSES, WIDTH, EMBEDDING = 5864, 100, 1280, 512
@@ -133,7 +133,7 @@ def plain_loop(make):
 
 def whole_loop(features, labels):
     """A round of `unseen train`: drawing, loading, schedule, guards and checks around the same step."""
-    from unseen.data import Catalogue, CatalogueItems, FeatureArray
+    from unseen.data import Catalogue, CatalogueDataset, FeatureArray
     from unseen.methods.plain import PlainObjective
     from unseen.models import build_embedder
     from unseen.samplers import SamplesPerClass
@@ -144,7 +144,7 @@ def whole_loop(features, labels):
     numbers = labels.numpy()
     catalogue = Catalogue(
         name="bench",
-        source=FeatureArray(features.numpy()),
+        reader=FeatureArray(features.numpy()),
         labels=numbers,
         class_names=tuple(str(label) for label in range(CLASSES)),
         ids=tuple(str(row) for row in range(len(numbers))),
@@ -161,7 +161,7 @@ def whole_loop(features, labels):
             objective=PlainObjective(model, unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted())),
             optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0).build([{"params": list(model.parameters())}]),
             schedule=Constant(),
-            items=CatalogueItems(catalogue),
+            items=CatalogueDataset(catalogue),
             indices=np.arange(len(numbers)),
             labels=numbers,
             batches=dealt,
@@ -206,7 +206,7 @@ VARIANTS = {
 def measure(features, labels, rounds, iterations):
     """Seconds per iteration of each variant, one number a round; the variants take turns."""
     running = {name: prepare(features, labels) for name, prepare in VARIANTS.items()}
-    seconds = {name: [] for name in VARIANTS}
+    seconds: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for run in running.values():  # warm up
         run(0, 10)
     for round_number in range(rounds):

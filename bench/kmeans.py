@@ -1,6 +1,6 @@
 """Speed of k-means: ours, faiss and scikit-learn, from the same start, on tables of the size of CUB, In-Shop and SOP.
 
-    python bench/kmeans.py [--quick] [--sizes cub,in-shop,sop] [--rounds 3] [--threads 2] [--rank 32] [--write]
+    python -m bench.kmeans [--quick] [--sizes cub,in-shop,sop] [--rounds 3] [--threads 2] [--rank 32] [--write]
 
 Each engine runs in a process of its own, the engines take turns. `--write` puts the result into
 bench/results/kmeans.md and kmeans.csv. Classes overlap: recall@1 of the tables is near 40 to 70 %.
@@ -92,6 +92,7 @@ def faiss(rows, start, iterations):
         WIDTH, len(start), niter=iterations, min_points_per_centroid=1, max_points_per_centroid=len(rows), seed=1
     )
     found.train(rows, init_centroids=rows[start])
+    assert found.obj is not None
     return found.index.search(rows, 1)[1][:, 0], len(found.obj)
 
 
@@ -129,7 +130,8 @@ def child(engine, folder, iterations):
 
 
 def run(engine, folder, iterations, threads):
-    command = [sys.executable, __file__, "--child", engine, "--folder", str(folder), "--iterations", str(iterations)]
+    command = [sys.executable, "-m", "bench.kmeans", "--child", engine]
+    command += ["--folder", str(folder), "--iterations", str(iterations)]
     environment = os.environ | {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -142,7 +144,7 @@ def measure(name, rank, rounds, threads):
     start = np.random.default_rng(1).choice(size.points, size.classes, replace=False)
     recall = recall_at_1(rows, labels)
     print(f"{name}: {size.points:,} points, {size.classes:,} clusters, recall@1 {recall:.2f}", flush=True)
-    found = {engine: [] for engine in ENGINES}
+    found: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "rows.npy", rows)
         np.save(Path(folder) / "start.npy", start)

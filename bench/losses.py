@@ -1,6 +1,6 @@
 """Speed and memory of every loss with its usual miner, ours and pytorch-metric-learning's, as multiples of the floor.
 
-    python bench/losses.py [--quick] [--only NAME] [--threads 1] [--output bench/results]
+    python -m bench.losses [--quick] [--only NAME] [--threads 1] [--output bench/results]
 
 Forward plus backward in one process, the subjects in turns with the floor: one product of all similarities and its two
 backward. Writes losses.md, losses.csv and losses.png; the full run takes about ten minutes on two quiet cores.
@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import torch
-from cases import CASES, PROXY, bare_step, batch_of, floor_step, their_distance
-from measuring import (
+from rich.console import Console
+
+from bench.cases import CASES, PROXY, bare_step, batch_of, floor_step, their_distance
+from bench.measuring import (
     MEMORY_CAP,
     RESULTS,
     SLOW_STEP,
@@ -22,11 +24,10 @@ from measuring import (
     prepare_theirs,
     taking_turns,
 )
-from records import OURS, THEIRS, markdown_table, measured, with_peak, write_csv
-from rich.console import Console
-
-from unseen.core.console import duration, progress_bar, table
+from bench.records import OURS, THEIRS, Record, Refusals, markdown_table, measured, with_peak, write_csv
+from unseen.core.console import progress_bar, table
 from unseen.core.randomness import derive, seed_torch
+from unseen.core.text import duration
 from unseen.miners import DistanceWeighted
 
 BATCHES, WIDTHS = (80, 112, 320, 640, 1280), (128, 512, 1024)
@@ -51,10 +52,11 @@ def measure(cases, *, quick, threads):
     work = [(case, size) for case in cases for size in sizes_of(case, quick=quick)]
     # Size by size, so that a machine that slows down for a minute spoils a size of all cases, not a case.
     work.sort(key=lambda item: (item[1].classes > FEW_CLASSES, item[1].width, item[1].batch))
-    records, hopeless = [], {}
+    records: list[Record] = []
+    hopeless: Refusals = {}
     with progress_bar("losses", len(work)) as bar:
-        for case, size in work:
-            bar.say(f"{case.name}, B = {size.batch}, d = {size.width}")
+        for done, (case, size) in enumerate(work):
+            bar.set(done, len(work), f"{case.name}, B = {size.batch}, d = {size.width}")
             found = measured(case, size, budget=QUICK_BUDGET if quick else BUDGET, hopeless=hopeless)
             if size.batch in MEMORY_BATCHES and size.width == TARGET_WIDTH:
                 found = [with_peak(record, case, size, threads) for record in found]
@@ -189,7 +191,7 @@ def report(records, covered, shares, took):
         rows = grid(records, width, cell, batches)
         lines += ["", f"## Times the floor, d = {width}", "", *markdown_table(heads(batches), rows)]
     lines += ["", "The floor itself, in milliseconds of CPU time (minimum):", ""]
-    floors = {}
+    floors: dict[tuple[int, int, int], float] = {}
     for record in records:
         key = (record.width, record.classes, record.batch)
         floors[key] = min(floors.get(key, record.floor.cpu_minimum), record.floor.cpu_minimum)

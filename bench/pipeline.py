@@ -1,6 +1,6 @@
 """The image pipeline: the training loop on image files beside the model alone on tensors in memory.
 
-    python bench/pipeline.py [--data FOLDER] [--batch 16] [--steps 8] [--rounds 5] [--write]
+    python -m bench.pipeline [--data FOLDER] [--batch 16] [--steps 8] [--rounds 5] [--write]
 
 Fine-tunes EfficientNet-Lite0 at 160 pixels with augmentation, multi-similarity and Adam: by the loop of `unseen train`
 with 0, 1 and 2 loader workers, and by a plain loop over batches that are in memory already. One process, interleaved
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from measuring import RESULTS, machine
 from PIL import Image
 
+from bench.measuring import RESULTS, machine
 from unseen.core.randomness import derive, numpy_generator
-from unseen.data import CatalogueItems, Crop
+from unseen.data import CatalogueDataset, Crop
 from unseen.data.sources.folder import folder
 from unseen.losses import MultiSimilarity
 from unseen.methods.plain import PlainObjective
@@ -188,7 +188,7 @@ def measure(running, warm_up, rounds):
     """Name -> the costs of the steps of each round; the subjects take turns, each going first in its turn."""
     for run in warm_up.values():
         run(0, lambda: None)
-    costs = {name: [] for name in running}
+    costs: dict[str, list[Cost]] = {name: [] for name in running}
     for number in range(1, rounds + 1):
         names = list(running)
         for name in names[number % len(names) :] + names[: number % len(names)]:
@@ -278,7 +278,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write bench/results/pipeline.md and .csv")
     options = parser.parse_args()
     with image_folder(options.data) as (root, source):
-        items = CatalogueItems(folder(str(root)), Crop(size=SIZE, mean=(0.5,) * 3, std=(0.5,) * 3))
+        items = CatalogueDataset(folder(str(root)), Crop(size=SIZE, mean=(0.5,) * 3, std=(0.5,) * 3))
         running = subjects(items, options.batch, options.steps)
         costs = measure(running, subjects(items, 2 * PER_CLASS, 2), options.rounds)
     rows = rows_of(costs, options.batch)

@@ -4,10 +4,13 @@ import csv
 from functools import partial
 from typing import NamedTuple
 
-from cases import floor_step, our_step, their_step
-from measuring import Refused, Times, guarded, peak_memory, taking_turns, warm_up
+from bench.cases import floor_step, our_step, their_step
+from bench.measuring import Refused, Size, Times, guarded, peak_memory, taking_turns, warm_up
 
 OURS, THEIRS, FLOOR = "unseen", "pytorch-metric-learning", "floor"
+
+Refusals = dict[tuple[str, str], tuple[Size, str]]
+"""(case, subject) -> the smallest size that was refused, and why."""
 
 
 class Record(NamedTuple):
@@ -27,19 +30,21 @@ class Record(NamedTuple):
 
     @property
     def multiple(self):
-        """Minimum over minimum: the target's number."""
+        """Minimum over minimum: the number that the targets speak of."""
+        assert self.times is not None
         return self.times.cpu_minimum / self.floor.cpu_minimum
 
     @property
     def median_multiple(self):
         """Median over median."""
+        assert self.times is not None
         return self.times.cpu_median / self.floor.cpu_median
 
 
-def measured(case, size, *, budget, hopeless):
+def measured(case, size, *, budget, hopeless: Refusals) -> list[Record]:
     """The records of ours and theirs at a size; a subject refused at a smaller size is not tried.
 
-    `hopeless` holds (case, subject) -> (size, words) of refusals, and is added to.
+    New refusals are added to `hopeless`.
     """
     steps, refused = {FLOOR: floor_step(size)}, {}
     for subject, make in ((OURS, our_step), (THEIRS, their_step)):
@@ -86,7 +91,7 @@ def with_peak(record, case, size, threads):
 
 
 def _make(name, subject, size):
-    from cases import CASES  # cases hold functions without a name, which cannot be sent to a child
+    from bench.cases import CASES  # cases hold functions without a name, which cannot be sent to a child
 
     case = next(case for case in CASES if case.name == name)
     return (our_step if subject == OURS else their_step)(case, size)

@@ -1,6 +1,6 @@
 """Run time of the robust sets of D beside anchor-based mining and losses: figure 4 of Qi et al. (arXiv:1912.11194).
 
-    python bench/robust.py [--quick] [--threads 1] [--output bench/results]
+    python -m bench.robust [--quick] [--threads 1] [--output bench/results]
 
 One iteration is mining, loss and backward, without a network: K = 2 B, gamma = 0.1, five samples a class, d = 1024.
 Writes robust.md, robust.csv and robust.png.
@@ -10,19 +10,21 @@ import argparse
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
-from cases import Case, of_set, their_distance, their_lifted, their_triplet
-from measuring import RESULTS, Size, machine, prepare_theirs
 from pytorch_metric_learning import distances
 from pytorch_metric_learning import losses as their_losses
 from pytorch_metric_learning import miners as their_miners
 from pytorch_metric_learning.reducers import MeanReducer
-from records import OURS, THEIRS, markdown_table, measured, write_csv
 from rich.console import Console
 
+from bench.cases import Case, of_set, their_distance, their_lifted, their_triplet
+from bench.measuring import RESULTS, Size, machine, prepare_theirs
+from bench.records import OURS, THEIRS, Record, Refusals, markdown_table, measured, write_csv
 from unseen import losses, miners, robust
-from unseen.core.console import duration, progress_bar, table
+from unseen.core.console import progress_bar, table
 from unseen.core.randomness import derive, seed_torch
+from unseen.core.text import duration
 
 BATCHES, WIDTH, PER_CLASS = (80, 160, 320, 480, 640), 1024, 5
 BUDGET, QUICK_BUDGET = 1.5, 0.05
@@ -73,10 +75,11 @@ CASES = [
 
 def measure(batches, budget):
     work = [(case, Size(batch, WIDTH, per_class=PER_CLASS)) for batch in batches for case in CASES]
-    records, hopeless = [], {}
+    records: list[Record] = []
+    hopeless: Refusals = {}
     with progress_bar("robust", len(work)) as bar:
-        for case, size in work:
-            bar.say(f"{case.name}, B = {size.batch}")
+        for done, (case, size) in enumerate(work):
+            bar.set(done, len(work), f"{case.name}, B = {size.batch}")
             records += measured(case, size, budget=budget, hopeless=hopeless)
             bar.advance()
     return records
@@ -185,7 +188,7 @@ def draw(records, path):
             markersize=4,
             label=case if is_ours else f"{case}, {THEIRS}",
         )
-    floors = {}
+    floors: dict[int, float] = {}
     for record in records:
         floors[record.batch] = min(floors.get(record.batch, record.floor.cpu_minimum), record.floor.cpu_minimum)
     axis.plot(list(floors), [value * 1e3 for value in floors.values()], color="black", linewidth=1, label="floor")
@@ -199,10 +202,10 @@ def draw(records, path):
     axis.set_axisbelow(True)
     # The names in the order of the lines' ends, so that one finds them.
     handles, labels = axis.get_legend_handles_labels()
-    order = sorted(range(len(handles)), key=lambda place: -handles[place].get_ydata()[-1])
+    order = sorted(range(len(axis.lines)), key=lambda line: -float(np.asarray(axis.lines[line].get_ydata())[-1]))
     figure.legend(
-        [handles[place] for place in order],
-        [labels[place] for place in order],
+        [handles[line] for line in order],
+        [labels[line] for line in order],
         loc="outside right upper",
         fontsize=8,
         frameon=False,

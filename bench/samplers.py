@@ -1,6 +1,6 @@
 """Cost of drawing a batch: every sampler at CUB's size, and FRD the published way, with roots of d x d matrices.
 
-    python bench/samplers.py [--rounds 10] [--slow-rounds 2] [--write]
+    python -m bench.samplers [--rounds 10] [--slow-rounds 2] [--write]
 
 One process, interleaved rounds, one thread, processor time; `--write` puts the table into bench/results/samplers.md
 and its numbers into bench/results/samplers.csv. The setting is R's on CUB: 5,864 images of 100 classes, embeddings of
@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_limits
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import REGISTRIES
-from unseen.samplers import EmbeddingAwareBatches, Place
+from unseen.samplers import BatchPosition, EmbeddingAwareBatches
 from unseen.samplers.candidates import best_match
-from unseen.samplers.embedding_store import StoredBatches
+from unseen.samplers.embedding_store import EmbeddingStoreBatches
 
 SAMPLES, CLASSES, EMBEDDING = 5864, 100, 512
 BATCH, PER_CLASS, BIG_BATCH, CANDIDATES = 112, 2, 512, 10
@@ -69,12 +69,12 @@ def published_draw(rows, items, generator):
 def drawing(batches, embeddings):
     """A function that draws batch after batch, each from a store that was just overwritten in a batch of rows."""
     if not isinstance(batches, EmbeddingAwareBatches):
-        return lambda number: batches.batch(Place(0, number))
+        return lambda number: batches.batch(BatchPosition(0, number))
     batches.batches_per_epoch = 1  # one batch a request: its whole cost
     batches.start(embeddings)
 
     def draw(number):
-        batch = batches.batch(Place(number, 0))
+        batch = batches.batch(BatchPosition(number, 0))
         batches.observe(batch, embeddings[batch])
         return batch
 
@@ -85,14 +85,14 @@ def variants(embeddings, labels):
     """Every registered sampler at R's setting, and the published FRD."""
     samplers = REGISTRIES["sampler"]
     made = {name: samplers[name]().batches(labels, seed=0) for name in samplers.names()}
-    made[PUBLISHED] = StoredBatches(labels, 0, BATCH, published_draw, project=None)
+    made[PUBLISHED] = EmbeddingStoreBatches(labels, 0, BATCH, published_draw, project=None)
     return {name: drawing(batches, embeddings) for name, batches in made.items()}
 
 
 def measure(rounds, slow_rounds):
     """Seconds of processor time for each batch of each variant; the variants take turns."""
     running = variants(*store())
-    seconds = {name: [] for name in running}
+    seconds: dict[str, list[float]] = {name: [] for name in running}
     for name, draw in running.items():  # warm up
         if name != PUBLISHED:
             draw(0)

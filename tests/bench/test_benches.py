@@ -1,7 +1,6 @@
 """The benches measure every loss, compare like with like, say what they refuse, and write readable files."""
 
 import csv
-import importlib
 import resource
 import subprocess
 import sys
@@ -11,17 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench import cases, losses, measuring, records, robust
 from unseen.core import registry
 from unseen.core.randomness import derive, seeded
 
-BENCH = Path(__file__).parents[2] / "bench"
-
-sys.path.insert(0, str(BENCH))
-cases, losses, measuring, records, robust = map(
-    importlib.import_module, ("cases", "losses", "measuring", "records", "robust")
-)
-sys.path.remove(str(BENCH))
-
+ROOT = Path(__file__).parents[2]
 ALL = cases.CASES + robust.CASES
 SAME = [case for case in ALL if case.theirs and not case.note]
 
@@ -101,9 +94,12 @@ def test_the_batch_has_the_samples_a_class_that_its_size_says_and_unit_length():
 def test_the_floor_is_the_gradient_of_one_product():
     size = measuring.Size(8, 4, 6)
     seen = []
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda tensor: seen.append(tuple(tensor.shape)) or tensor, lambda x: x
-    ):
+
+    def pack(tensor):
+        seen.append(tuple(tensor.shape))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         cases.floor_step(size)(0)
     assert sorted(seen) == [(4, 6), (8, 4)]  # the two factors of one product, nothing else
 
@@ -140,13 +136,15 @@ def test_a_refusal_is_reported_for_its_step_only_and_not_tried_at_a_larger_size(
         raise MemoryError
 
     case = cases.Case("contrastive", "pair", cases.CASES[0].ours, refuse)
-    hopeless = {}
+    hopeless: records.Refusals = {}
     first = records.measured(case, measuring.Size(16, 8), budget=0, hopeless=hopeless)
     assert [found.status for found in first] == ["ok", measuring.OUT_OF_MEMORY]
-    untried = case._replace(theirs=None)
-    second = records.measured(
-        case._replace(theirs=lambda size: untried.missing), measuring.Size(32, 8), budget=0, hopeless=hopeless
-    )
+
+    def try_again(size):
+        raise AssertionError("tried at a larger size")
+
+    case = case._replace(theirs=try_again)
+    second = records.measured(case, measuring.Size(32, 8), budget=0, hopeless=hopeless)
     assert [found.status for found in second] == ["ok", measuring.OUT_OF_MEMORY]
 
 
@@ -174,9 +172,10 @@ def rows_of(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def run(script, *options):
+def run(module, *options):
     return subprocess.run(
-        [sys.executable, str(BENCH / script), *map(str, options)],
+        [sys.executable, "-m", module, *map(str, options)],
+        cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
@@ -185,7 +184,7 @@ def run(script, *options):
 
 
 def test_the_bench_of_losses_writes_a_table_a_file_of_numbers_and_a_plot(tmp_path):
-    shown = run("losses.py", "--quick", "--only", "margin_pair", "--output", tmp_path)
+    shown = run("bench.losses", "--quick", "--only", "margin_pair", "--output", tmp_path)
     text = (tmp_path / "losses.md").read_text()
     assert "margin_pair" in shown
     assert "## Targets" in text
@@ -211,7 +210,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(monkeypatch, capsys):
 
 
 def test_the_bench_of_robust_sets_writes_a_table_a_file_of_numbers_and_a_plot(tmp_path):
-    shown = run("robust.py", "--quick", "--output", tmp_path)
+    shown = run("bench.robust", "--quick", "--output", tmp_path)
     text = (tmp_path / "robust.md").read_text()
     assert "DRO-TopK-PN, ours" in shown
     assert "DRO-TopK-PN, ours" in text

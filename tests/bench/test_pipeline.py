@@ -1,21 +1,13 @@
 """The bench of the image pipeline draws what it says, compares with the model alone, and writes readable files."""
 
 import csv
-import importlib
-import sys
-from pathlib import Path
 
 import pytest
 
+from bench import pipeline
 from unseen.data import Crop
-from unseen.data.batches import CatalogueItems
+from unseen.data.batches import CatalogueDataset
 from unseen.data.sources.folder import folder
-
-BENCH = Path(__file__).parents[2] / "bench"
-
-sys.path.insert(0, str(BENCH))
-pipeline = importlib.import_module("pipeline")
-sys.path.remove(str(BENCH))
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +28,10 @@ def costs():
 
 def test_drawn_files_are_pictures_of_about_the_stated_size(drawn):
     assert drawn.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    sizes = [drawn.source.image(index).size for index in range(12)]
+    sizes = [drawn.reader.image(index).size for index in range(12)]
     assert {height for _, height in sizes} == {160}
     assert all(180 <= width <= 240 for width, _ in sizes)
-    assert 5_000 < drawn.source.sizes.mean() < 20_000
+    assert 5_000 < drawn.reader.sizes.mean() < 20_000
 
 
 def test_rows_hold_median_steps_beside_the_models_with_first_steps_apart():
@@ -61,7 +53,7 @@ def test_loops_are_held_against_the_target_and_loading_against_the_models_proces
 
 
 def test_every_subject_tells_of_every_step_and_the_steps_are_timed(drawn):
-    items = CatalogueItems(drawn, Crop(size=pipeline.SIZE))
+    items = CatalogueDataset(drawn, Crop(size=pipeline.SIZE))
     running = pipeline.subjects(items, 4, 2)
     assert len(running) == 1 + 2 * len(pipeline.WORKERS)
     for name in (pipeline.MODEL, "the loop, 0 workers", "the loader alone, 0 workers"):

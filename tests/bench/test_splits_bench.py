@@ -1,16 +1,8 @@
 """The bench of ladders measures what it says, on small data."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 
-BENCH = Path(__file__).parents[2] / "bench"
-
-sys.path.insert(0, str(BENCH))
-splits = importlib.import_module("splits")
-sys.path.remove(str(BENCH))
+from bench import splits
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +19,6 @@ def test_a_ladder_is_built_and_its_cost_has_no_zero():
 
 def test_features_lie_in_clusters():
     catalogue = splits.catalogue_of("cub200", 16)
-    features, labels = catalogue.source.features, catalogue.labels
+    features, labels = catalogue.reader.features, catalogue.labels
     within = features[labels == 0].std(axis=0).mean()
     assert features.std(axis=0).mean() > 1.3 * within

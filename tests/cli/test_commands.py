@@ -83,6 +83,8 @@ def test_list_shows_names_descriptions_and_arguments(tmp_path):
     everything = unseen("list", cwd=tmp_path)[0]
     for name in ("margin", "distance", "samples_per_class", "glyphs", "fraction", "recall", "convnet", "demo"):
         assert name in everything
+    counts = dict(line.split()[:2] for line in everything.splitlines() if line and not line.startswith(" "))
+    assert counts["losses"] == str(len(losses))
     assert set(json.loads(unseen("list", "--json", cwd=tmp_path)[0])) >= {
         "losses",
         "miners",
@@ -275,7 +277,7 @@ def test_a_run_interrupted_in_the_middle_says_how_to_continue_and_continues(plac
     arguments = ["train", "--data", "features=features.npz", "--out", str(tmp_path / "run"), "--epochs", "4000"]
     arguments += [*QUICK[2:], "--save-seconds", "0"]
     running = subprocess.Popen(
-        [sys.executable, "-c", "from unseen.cli import main; main()", *arguments],
+        [sys.executable, "-m", "unseen", *arguments],
         cwd=place,
         stderr=subprocess.PIPE,
         text=True,

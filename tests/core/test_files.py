@@ -25,7 +25,12 @@ def test_a_file_is_made_durable_before_it_gets_its_name(tmp_path, monkeypatch):
     calls = []
     for name in ("fsync", "replace"):
         real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda *args, _name=name, _real=real: (calls.append(_name), _real(*args))[1])
+
+        def recorded(*arguments, name=name, real=real):
+            calls.append(name)
+            return real(*arguments)
+
+        monkeypatch.setattr(os, name, recorded)
     write_bytes(tmp_path / "a.txt", b"x")
     assert calls == ["fsync", "replace", "fsync"]
 

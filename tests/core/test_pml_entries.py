@@ -47,7 +47,7 @@ class TestWithTheLibrary:
             ConfigError, match=r"has no loss 'pml.TripletMarginLos'; did you mean 'pml\.TripletMarginLoss'"
         ):
             losses["pml.TripletMarginLos"]
-        with pytest.raises(ConfigError, match="cannot be used in a run: .* no checkpoint; use cross_batch_memory"):
+        with pytest.raises(ConfigError, match="cannot be used in a run: .* not checkpointed; use cross_batch_memory"):
             losses["pml.CrossBatchMemory"]
         with pytest.raises(
             ConfigError, match="no miner 'pml.TripletMarginLoss'; did you mean 'pml.TripletMarginMiner'"

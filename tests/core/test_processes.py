@@ -24,6 +24,7 @@ def test_a_process_that_ended_is_dead_before_and_after_it_is_waited_for():
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     owner = identity(child.pid)
     assert is_alive(owner)
+    assert child.stdin is not None
     child.stdin.close()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not is_alive(owner), "a zombie does no work"

@@ -10,9 +10,9 @@ from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
-from unseen.data.batches import Batch, CatalogueItems, ItemKey, in_order, loader
+from unseen.data.batches import Batch, CatalogueDataset, ItemKey, evaluation_batches, make_loader
 from unseen.data.catalogue import Catalogue
-from unseen.data.item_sources import FeatureArray, ImagesInMemory
+from unseen.data.item_readers import FeatureArray, ImagesInMemory
 from unseen.data.sources.folder import folder
 from unseen.data.transforms import Crop, Plain
 
@@ -32,10 +32,10 @@ def images(tmp_path_factory):
     return folder(str(root))
 
 
-def held(source, labels):
+def held(reader, labels):
     return Catalogue(
         name="held",
-        source=source,
+        reader=reader,
         labels=np.array(labels),
         class_names=tuple(map(str, range(max(labels) + 1))),
         ids=tuple(map(str, range(len(labels)))),
@@ -72,7 +72,7 @@ def sums(batches):
 
 def test_features_come_as_float32_with_labels_and_indices():
     rows = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float16)
-    items = CatalogueItems(held(FeatureArray(rows), [0, 0, 1, 1, 2, 2]))
+    items = CatalogueDataset(held(FeatureArray(rows), [0, 0, 1, 1, 2, 2]))
     batch = items.__getitems__([ItemKey(5, 1), ItemKey(0, 2), ItemKey(5, 3)])
     assert isinstance(batch, Batch)
     assert batch.inputs.dtype == torch.float32
@@ -86,7 +86,7 @@ def test_features_come_as_float32_with_labels_and_indices():
 @pytest.mark.parametrize("kind", ["<f2", ">f2", ">f4", "<f8", "u1", "i1", "<u2", ">u4", "<u8", "<i8"])
 def test_features_of_every_type_come_as_float32(kind):
     rows = np.arange(8).reshape(4, 2).astype(kind)
-    items = CatalogueItems(held(FeatureArray(rows), [0, 0, 1, 1]))
+    items = CatalogueDataset(held(FeatureArray(rows), [0, 0, 1, 1]))
     inputs = items.__getitems__([ItemKey(3, None), ItemKey(1, None)]).inputs
     assert inputs.dtype == torch.float32
     assert inputs.tolist() == [[6, 7], [2, 3]]
@@ -94,18 +94,18 @@ def test_features_of_every_type_come_as_float32(kind):
 
 def test_a_batch_is_a_copy_that_can_be_written_to():
     rows = np.zeros((4, 2), np.float32)
-    items = CatalogueItems(held(FeatureArray(rows), [0, 0, 1, 1]))
+    items = CatalogueDataset(held(FeatureArray(rows), [0, 0, 1, 1]))
     items.__getitems__([ItemKey(0, None)]).inputs.add_(1)
     assert rows.max() == 0
 
 
 def test_pixels_in_memory_are_scaled_to_minus_one_to_one():
     grey = np.array([0, 51, 255, 102], np.uint8).reshape(4, 1, 1) * np.ones((1, 3, 5), np.uint8)
-    batch = CatalogueItems(held(ImagesInMemory(grey), [0, 0, 1, 1])).__getitems__(in_order([0, 1, 2], 3)[0])
+    batch = CatalogueDataset(held(ImagesInMemory(grey), [0, 0, 1, 1])).__getitems__(evaluation_batches([0, 1, 2], 3)[0])
     assert batch.inputs.shape == (3, 1, 3, 5)
     assert torch.allclose(batch.inputs[:, 0, 0, 0], torch.tensor([-1.0, -0.6, 1.0]))
     colour = np.random.default_rng(0).integers(0, 256, (4, 3, 5, 3), np.uint8)
-    batch = CatalogueItems(held(ImagesInMemory(colour), [0, 0, 1, 1])).__getitems__([ItemKey(2, None)])
+    batch = CatalogueDataset(held(ImagesInMemory(colour), [0, 0, 1, 1])).__getitems__([ItemKey(2, None)])
     assert batch.inputs.shape == (1, 3, 3, 5)
     assert batch.inputs.is_contiguous()
     assert torch.allclose(batch.inputs[0], torch.from_numpy(colour[2]).permute(2, 0, 1) / 127.5 - 1)
@@ -114,65 +114,65 @@ def test_pixels_in_memory_are_scaled_to_minus_one_to_one():
 def test_pixels_in_memory_with_a_transform_are_rgb():
     grey = np.random.default_rng(0).integers(0, 256, (4, 8, 8), np.uint8)
     catalogue = held(ImagesInMemory(grey), [0, 0, 1, 1])
-    batch = CatalogueItems(catalogue, Plain()).__getitems__([ItemKey(1, None)])
+    batch = CatalogueDataset(catalogue, Plain()).__getitems__([ItemKey(1, None)])
     assert batch.inputs.shape == (1, 3, 8, 8)
-    plain = CatalogueItems(catalogue).__getitems__([ItemKey(1, None)]).inputs
+    plain = CatalogueDataset(catalogue).__getitems__([ItemKey(1, None)]).inputs
     assert torch.allclose(batch.inputs, plain.expand(-1, 3, -1, -1), atol=1e-6)  # float32 rounding
 
 
 def test_files_go_through_the_transform_with_their_own_key(images):
     crop = Crop(size=16)
-    batch = CatalogueItems(images, crop).__getitems__([ItemKey(3, 7), ItemKey(3, 8), ItemKey(11, None)])
+    batch = CatalogueDataset(images, crop).__getitems__([ItemKey(3, 7), ItemKey(3, 8), ItemKey(11, None)])
     for row, (index, key) in enumerate(((3, 7), (3, 8), (11, None))):
-        assert torch.equal(batch.inputs[row], crop(images.source.image(index), key))
+        assert torch.equal(batch.inputs[row], crop(images.reader.image(index), key))
     assert batch.labels.tolist() == [0, 0, 2]
 
 
 def test_files_need_a_transform_and_features_take_none(images):
     with pytest.raises(ConfigError, match="image files need a transform"):
-        CatalogueItems(images)
+        CatalogueDataset(images)
     with pytest.raises(ConfigError, match="features take no transform"):
-        CatalogueItems(held(FeatureArray(np.zeros((2, 2))), [0, 1]), Plain())
+        CatalogueDataset(held(FeatureArray(np.zeros((2, 2))), [0, 1]), Plain())
 
 
 def test_images_of_different_sizes_need_a_size(images):
     with pytest.raises(DataError, match=r"images of a batch differ in size.*plain:size="):
-        CatalogueItems(images, Plain()).__getitems__([ItemKey(0, None), ItemKey(1, None)])
+        CatalogueDataset(images, Plain()).__getitems__([ItemKey(0, None), ItemKey(1, None)])
 
 
 @pytest.mark.parametrize("workers", [1, 2, pytest.param(3, marks=more_workers), pytest.param(4, marks=more_workers)])
 def test_batches_do_not_depend_on_the_number_of_workers(images, workers):
-    items = CatalogueItems(images, Crop(size=16))
+    items = CatalogueDataset(images, Crop(size=16))
     for epoch in range(2):
         torch.manual_seed(epoch)
-        alone = sums(loader(items, epoch_of_tickets(epoch)))
+        alone = sums(make_loader(items, epoch_of_tickets(epoch)))
         torch.manual_seed(99)
-        assert sums(loader(items, epoch_of_tickets(epoch), workers=workers)) == alone
+        assert sums(make_loader(items, epoch_of_tickets(epoch), workers=workers)) == alone
         assert len(set(alone)) == 6
 
 
 def test_a_worker_puts_images_into_shared_memory_once_and_they_can_be_written_to(images):
     # torch moves a tensor that is not shared yet by a second copy; there must be none to move.
-    items = CatalogueItems(images, Crop(size=16))
+    items = CatalogueDataset(images, Crop(size=16))
     watched = _SharedInWorker(items)
-    batch = next(iter(loader(watched, epoch_of_tickets(0), workers=1)))
+    batch = next(iter(make_loader(watched, epoch_of_tickets(0), workers=1)))
     assert batch.indices.tolist() == [1]
-    plain = next(iter(loader(items, epoch_of_tickets(0), workers=1)))
+    plain = next(iter(make_loader(items, epoch_of_tickets(0), workers=1)))
     plain.inputs.zero_()
     assert plain.inputs.abs().max() == 0
 
 
 def test_batches_are_the_same_under_spawn(images):
-    items = CatalogueItems(images, Crop(size=16))
-    alone = sums(loader(items, epoch_of_tickets(0)))
-    assert sums(loader(items, epoch_of_tickets(0), workers=1, start_method="spawn")) == alone
+    items = CatalogueDataset(images, Crop(size=16))
+    alone = sums(make_loader(items, epoch_of_tickets(0)))
+    assert sums(make_loader(items, epoch_of_tickets(0), workers=1, start_method="spawn")) == alone
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_loading_leaves_the_global_generators_as_they_were(images, workers):
     torch.manual_seed(3)
     before, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
-    list(loader(CatalogueItems(images, Crop(size=8)), epoch_of_tickets(0), workers=workers))
+    list(make_loader(CatalogueDataset(images, Crop(size=8)), epoch_of_tickets(0), workers=workers))
     assert torch.equal(torch.get_rng_state(), before)
     assert np.array_equal(np.random.get_state()[1], numbers)
 
@@ -185,8 +185,8 @@ def test_a_broken_file_reaches_the_caller_as_the_same_sentence(tmp_path, workers
             Image.new("RGB", (9, 9), "red").save(tmp_path / name / f"{item}.png")
     broken = tmp_path / "b" / "2.png"
     broken.write_bytes(broken.read_bytes()[:-30])
-    items = CatalogueItems(folder(str(tmp_path)), Plain())
-    batches = iter(loader(items, in_order(range(8), 2), workers=workers))
+    items = CatalogueDataset(folder(str(tmp_path)), Plain())
+    batches = iter(make_loader(items, evaluation_batches(range(8), 2), workers=workers))
     assert [next(batches).indices.tolist() for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
     with pytest.raises(DataError) as caught:
         next(batches)
@@ -199,23 +199,23 @@ def test_a_file_that_changed_since_the_catalogue_was_made_is_refused(tmp_path, w
     for name in ("a/1", "a/2", "b/1", "b/2"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("RGB", (9, 9), "red").save(tmp_path / f"{name}.png")
-    items = CatalogueItems(folder(str(tmp_path)), Plain())
+    items = CatalogueDataset(folder(str(tmp_path)), Plain())
     os.utime(tmp_path / "b" / "1.png", ns=(1, 1))
     with pytest.raises(DataError, match=r"b/1\.png changed after the data was read"):
-        list(loader(items, in_order(range(4), 2), workers=workers))
+        list(make_loader(items, evaluation_batches(range(4), 2), workers=workers))
 
 
 def test_tickets_in_order_cover_every_item_once():
-    batches = in_order(np.array([4, 2, 9, 7, 5]), 2)
+    batches = evaluation_batches(np.array([4, 2, 9, 7, 5]), 2)
     assert batches == [[(4, None), (2, None)], [(9, None), (7, None)], [(5, None)]]
-    assert in_order([], 3) == []
+    assert evaluation_batches([], 3) == []
     with pytest.raises(ConfigError, match="batch_size"):
-        in_order([1], 0)
+        evaluation_batches([1], 0)
 
 
 def test_a_loader_knows_its_length_and_can_be_left_early(images):
-    batches = loader(CatalogueItems(images, Plain(size=8)), in_order(range(20), 6), workers=1)
+    batches = make_loader(CatalogueDataset(images, Plain(size=8)), evaluation_batches(range(20), 6), workers=1)
     assert len(batches) == 4
     assert next(iter(batches)).indices.tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(ConfigError, match="workers"):
-        loader(CatalogueItems(images, Plain()), [], workers=-1)
+        make_loader(CatalogueDataset(images, Plain()), [], workers=-1)

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.data.catalogue import Catalogue, groups_of_classes, in_class_order, positions_to_keep
-from unseen.data.item_sources import FeatureArray
+from unseen.data.catalogue import Catalogue, apply_small_class_policy, groups_of_classes, sort_class_names
+from unseen.data.item_readers import FeatureArray
 
 
 def catalogue(**changes):
     settings = {
         "name": "small",
-        "source": FeatureArray(np.arange(8.0).reshape(4, 2)),
+        "reader": FeatureArray(np.arange(8.0).reshape(4, 2)),
         "labels": np.array([0, 0, 1, 1]),
         "class_names": ("a", "b"),
         "ids": ("1", "2", "3", "4"),
@@ -26,7 +26,7 @@ def test_the_fingerprint_follows_ids_classes_and_content_and_nothing_else():
         catalogue(ids=("1", "2", "3", "5")).fingerprint,
         catalogue(class_names=("a", "c")).fingerprint,
         catalogue(labels=np.array([0, 1, 0, 1])).fingerprint,
-        catalogue(source=FeatureArray(np.zeros((4, 2)))).fingerprint,
+        catalogue(reader=FeatureArray(np.zeros((4, 2)))).fingerprint,
         same,
     }
     assert len(changed) == 5
@@ -39,7 +39,7 @@ def test_a_catalogue_describes_itself():
 
 def test_an_empty_catalogue_is_refused():
     with pytest.raises(DataError, match="empty"):
-        catalogue(source=FeatureArray(np.zeros((0, 2))), labels=np.zeros(0, np.int64), ids=())
+        catalogue(reader=FeatureArray(np.zeros((0, 2))), labels=np.zeros(0, np.int64), ids=())
 
 
 @pytest.mark.parametrize(
@@ -59,30 +59,30 @@ def test_a_catalogue_that_contradicts_itself_is_our_own_mistake(changes):
 
 
 def test_whole_numbers_are_ordered_by_value_and_words_by_letters():
-    assert in_class_order({"2", "10", "1"}) == ("1", "2", "10")
-    assert in_class_order({"2", "10", "x"}) == ("10", "2", "x")
-    assert in_class_order({"01", "1"}) == ("01", "1")
+    assert sort_class_names({"2", "10", "1"}) == ("1", "2", "10")
+    assert sort_class_names({"2", "10", "x"}) == ("10", "2", "x")
+    assert sort_class_names({"01", "1"}) == ("01", "1")
 
 
 def test_a_class_of_one_item_is_refused_dropped_or_kept():
     classes = ["a", "b", "a", "c", "c"]
     with pytest.raises(DataError) as caught:
-        positions_to_keep("birds", classes, "refuse")
+        apply_small_class_policy("birds", classes, "refuse")
     assert caught.value.message.startswith("birds: class 'b' has a single item")
     assert "small_classes=drop" in caught.value.message
-    assert positions_to_keep("birds", classes, "drop")[0] == [0, 2, 3, 4]
-    kept, notes = positions_to_keep("birds", classes, "keep")
+    assert apply_small_class_policy("birds", classes, "drop")[0] == [0, 2, 3, 4]
+    kept, notes = apply_small_class_policy("birds", classes, "keep")
     assert kept == [0, 1, 2, 3, 4]
     assert notes == ["classes with a single item: 1"]
-    assert positions_to_keep("birds", ["a", "b", "b", "a"], "refuse") == ([0, 1, 2, 3], [])
+    assert apply_small_class_policy("birds", ["a", "b", "b", "a"], "refuse") == ([0, 1, 2, 3], [])
 
 
 def test_fewer_than_two_classes_are_refused():
     for policy in ("refuse", "drop", "keep"):
         with pytest.raises(DataError, match="at least 2 classes are needed; got 1"):
-            positions_to_keep("birds", ["a", "a"], policy)
+            apply_small_class_policy("birds", ["a", "a"], policy)
     with pytest.raises(DataError, match="at least 2 classes are needed; got 0"):
-        positions_to_keep("birds", ["a", "b"], "drop")
+        apply_small_class_policy("birds", ["a", "b"], "drop")
 
 
 def test_a_class_has_one_group():

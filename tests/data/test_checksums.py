@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.data.checksums import record_sums, recorded_sums
-from unseen.data.item_sources import ImageFiles
+from unseen.data.checksums import record_checksums, recorded_checksums
+from unseen.data.item_readers import ImageFiles
 
 FILES = ("a/1.jpg", "a/2.jpg", "b/caf\udce9.jpg")
 
@@ -26,11 +26,11 @@ def data(root, first="one"):
 
 
 def record(source, sums=("x", "y", "z")):
-    return record_sums(source.root, source.paths, source.sizes, source.times, sums)
+    return record_checksums(source.root, source.paths, source.sizes, source.times, sums)
 
 
 def known(source):
-    return recorded_sums(source.root, source.paths, source.sizes, source.times)
+    return recorded_checksums(source.root, source.paths, source.sizes, source.times)
 
 
 def test_sums_are_found_again_and_others_below_the_root_stay(tmp_path):
@@ -39,7 +39,7 @@ def test_sums_are_found_again_and_others_below_the_root_stay(tmp_path):
     place = record(source)
     assert place.is_relative_to(tmp_path / "cache")
     assert known(source) == ["x", "y", "z"]
-    record_sums(source.root, FILES[:1], source.sizes[:1], source.times[:1], ["w"])
+    record_checksums(source.root, FILES[:1], source.sizes[:1], source.times[:1], ["w"])
     assert known(source) == ["w", "y", "z"]
     assert known(data(tmp_path / "elsewhere")) == [None, None, None]
 
@@ -72,7 +72,7 @@ def test_a_copy_has_the_hash_of_the_original_once_both_were_checked(tmp_path):
 def test_sums_of_some_files_alone_do_not_name_the_content(tmp_path):
     source = data(tmp_path / "data")
     before = source.content_hash()
-    record_sums(source.root, FILES[:2], source.sizes[:2], source.times[:2], ["x", "y"])
+    record_checksums(source.root, FILES[:2], source.sizes[:2], source.times[:2], ["x", "y"])
     assert source.content_hash() == before
 
 
@@ -94,4 +94,4 @@ def test_a_damaged_record_is_named(tmp_path):
 
 def test_no_files_have_no_sums(tmp_path):
     nothing = np.array([], np.int64)
-    assert recorded_sums(tmp_path, (), nothing, nothing) == []
+    assert recorded_checksums(tmp_path, (), nothing, nothing) == []

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
-from unseen.data.contact_sheet import contact_sheet, spread
+from unseen.data.contact_sheet import contact_sheet, evenly_spaced
 from unseen.data.sources.features import features
 from unseen.data.sources.folder import folder
 
@@ -34,10 +34,10 @@ def test_each_class_has_a_row(place):
 
 
 def test_classes_and_images_are_spread_evenly_over_all():
-    assert spread(range(100), 3) == [0, 50, 99]
-    assert spread([7], 5) == [7]
+    assert evenly_spaced(range(100), 3) == [0, 50, 99]
+    assert evenly_spaced([7], 5) == [7]
     for count in range(1, 30):
-        chosen = spread(range(17), count)
+        chosen = evenly_spaced(range(17), count)
         assert len(set(chosen)) == min(count, 17)
         assert chosen == sorted(chosen)
 

@@ -8,10 +8,10 @@ from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.data.catalogue import Catalogue
-from unseen.data.checksums import recorded_sums
+from unseen.data.checksums import recorded_checksums
 from unseen.data.factory import check_images, split_catalogue
-from unseen.data.integrity import alike, examine
-from unseen.data.item_sources import FeatureArray
+from unseen.data.integrity import check_integrity, groups_of_equal
+from unseen.data.item_readers import FeatureArray
 from unseen.data.sources.folder import folder
 
 TEST_B = "classes:test=[c,d],validation=0"
@@ -44,10 +44,10 @@ def names(catalogue, groups):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_whole_and_different_images_pass_and_their_sums_are_recorded(place, workers):
     found = folder(str(place))
-    result = examine(found, workers=workers, quiet=True)
+    result = check_integrity(found, workers=workers, quiet=True)
     assert (result.files, result.broken, result.altered, result.duplicates) == (12, (), (), ())
-    source = found.source
-    assert None not in recorded_sums(source.root, source.paths, source.sizes, source.times)
+    source = found.reader
+    assert None not in recorded_checksums(source.root, source.paths, source.sizes, source.times)
     assert folder(str(place)).fingerprint == found.fingerprint
 
 
@@ -56,17 +56,17 @@ def test_duplicates_are_found_by_bytes_and_by_pixels_and_parted_by_side_and_clas
     copy(place, "a/2.png", "b/2.png")  # two classes of one side
     Image.open(place / "b" / "0.png").save(place / "c" / "0.bmp")  # other bytes, same pixels, other side
     found = folder(str(place))
-    result = examine(found, split_catalogue(found, TEST_B), quiet=True)
+    result = check_integrity(found, split_catalogue(found, TEST_B), quiet=True)
     assert names(found, result.duplicates) == [["a/0.png", "a/1.png"], ["a/2.png", "b/2.png"], ["b/0.png", "c/0.bmp"]]
     assert names(found, result.confused) == [["a/2.png", "b/2.png"], ["b/0.png", "c/0.bmp"]]
     assert names(found, result.crossing) == [["b/0.png", "c/0.bmp"]]
-    assert examine(found, quiet=True).crossing == ()
+    assert check_integrity(found, quiet=True).crossing == ()
 
 
 def test_images_of_the_same_pixels_in_another_shape_are_not_duplicates(place):
     Image.new("RGB", (4, 2), "red").save(place / "a" / "wide.png")
     Image.new("RGB", (2, 4), "red").save(place / "a" / "tall.png")
-    assert examine(folder(str(place)), quiet=True).duplicates == ()
+    assert check_integrity(folder(str(place)), quiet=True).duplicates == ()
 
 
 def test_broken_files_are_named_and_get_no_sum(place):
@@ -75,13 +75,13 @@ def test_broken_files_are_named_and_get_no_sum(place):
     (place / "d" / "0.png").write_bytes(b"")
     copy(place, "d/0.png", "d/1.png")
     found = folder(str(place))
-    result = examine(found, quiet=True)
+    result = check_integrity(found, quiet=True)
     assert len(result.broken) == 3
     assert "b/1.png" in result.broken[0]
     assert "the file is empty" in result.broken[1]
     assert result.duplicates == ()  # two broken files are not the same image
-    source = found.source
-    sums = recorded_sums(source.root, source.paths, source.sizes, source.times)
+    source = found.reader
+    sums = recorded_checksums(source.root, source.paths, source.sizes, source.times)
     assert [source.paths[index] for index, each in enumerate(sums) if each is None] == ["b/1.png", "d/0.png", "d/1.png"]
 
 
@@ -89,21 +89,21 @@ def test_a_file_that_changed_under_the_same_size_and_time_is_told(place):
     file = place / "a" / "0.bmp"
     Image.new("RGB", (4, 4), "red").save(file)
     found = folder(str(place))
-    examine(found, quiet=True)
+    check_integrity(found, quiet=True)
     status = os.stat(file)
     Image.new("RGB", (4, 4), "blue").save(file)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     again = folder(str(place))
     assert again.fingerprint == found.fingerprint  # nobody looked yet
-    assert names(again, [examine(again, quiet=True).altered]) == [["a/0.bmp"]]
+    assert names(again, [check_integrity(again, quiet=True).altered]) == [["a/0.bmp"]]
     assert folder(str(place)).fingerprint != found.fingerprint
-    assert examine(again, quiet=True).altered == ()
+    assert check_integrity(again, quiet=True).altered == ()
 
 
 def test_what_was_checked_and_kept_its_size_and_time_is_not_decoded_again(place):
     file = place / "a" / "0.png"
     before, status = file.read_bytes(), os.stat(file)
-    examine(folder(str(place)), quiet=True)
+    check_integrity(folder(str(place)), quiet=True)
     file.write_bytes(b"x" * len(before))
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     check_images(folder(str(place)), quiet=True)  # passes: the record stands for the file
@@ -115,19 +115,19 @@ def test_what_was_checked_and_kept_its_size_and_time_is_not_decoded_again(place)
 def test_features_have_no_files_to_check():
     catalogue = Catalogue(
         name="x",
-        source=FeatureArray(np.zeros((2, 3))),
+        reader=FeatureArray(np.zeros((2, 3))),
         labels=np.array([0, 1]),
         class_names=("a", "b"),
         ids=("1", "2"),
     )
     with pytest.raises(DataError, match="x: there are no image files to check; got 'features'"):
-        examine(catalogue)
+        check_integrity(catalogue)
 
 
 def test_alike_agrees_with_a_comparison_of_all_pairs():
     generator = np.random.default_rng(1)
     values = {index: str(value) for index, value in enumerate(generator.integers(0, 15, 40))}
     pairs = {(i, j) for i in values for j in values if i < j and values[i] == values[j]}
-    groups = alike(values)
+    groups = groups_of_equal(values)
     assert {(i, j) for group in groups for i in group for j in group if i < j} == pairs
     assert min(map(len, groups)) > 1

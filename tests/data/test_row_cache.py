@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.data.item_sources import FeatureArray
-from unseen.data.row_cache import BLOCK, CachedRows, cache_folder, cached_rows
+from unseen.core.paths import cache_folder
+from unseen.data.item_readers import FeatureArray
+from unseen.data.row_cache import BLOCK, CachedRows, cached_rows
 
 SHAPE = (3 * BLOCK + 5, 2, 3)
 ROWS = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
@@ -155,14 +156,14 @@ def test_the_folder_of_caches_is_the_users_unless_the_environment_says_otherwise
 
 def test_the_key_of_a_ticket_chooses_the_view_and_evaluation_sees_the_plain_one():
     plain, view = np.arange(6.0)[:, None], 10 + np.arange(6.0)[:, None]
-    source = CachedRows(
+    reader = CachedRows(
         FeatureArray(np.zeros((6, 1))), plain, np.array([0, 2, 3, 5]), views=[view], augmented=np.array([2, 5])
     )
     asked = np.array([2, 2, 5, 5, 3])
-    assert source.rows(asked, [None, 1, 2, 3, None]).ravel().tolist() == [2, 12, 5, 15, 3]
+    assert reader.rows(asked, [None, 1, 2, 3, None]).ravel().tolist() == [2, 12, 5, 15, 3]
     for item, key in ((1, None), (3, 1)):
         with pytest.raises(AssertionError, match="not in the cache"):
-            source.rows(np.array([item]), [key])
+            reader.rows(np.array([item]), [key])
 
 
 def test_only_blocks_with_a_row_that_is_needed_are_computed_and_others_when_they_are_needed(tmp_path):

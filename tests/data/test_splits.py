@@ -8,8 +8,8 @@ from unseen.core.config import build, record_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.data.catalogue import Catalogue
 from unseen.data.factory import split_catalogue
-from unseen.data.item_sources import FeatureArray
-from unseen.data.splits import ByClasses, ByFraction, ByGroups, First, Given
+from unseen.data.item_readers import FeatureArray
+from unseen.data.splits import ByClasses, ByFraction, ByGroups, FirstClasses, Predefined
 
 
 def catalogue(classes=40, per_class=3, **columns):
@@ -17,7 +17,7 @@ def catalogue(classes=40, per_class=3, **columns):
     labels = np.random.default_rng(0).permutation(labels)
     return Catalogue(
         name="forty",
-        source=FeatureArray(np.arange(len(labels), dtype=np.float32)[:, None]),
+        reader=FeatureArray(np.arange(len(labels), dtype=np.float32)[:, None]),
         labels=labels,
         class_names=tuple(f"c{label:02}" for label in range(classes)),
         ids=tuple(f"i{item}" for item in range(len(labels))),
@@ -96,7 +96,7 @@ def test_the_draw_follows_the_seed_and_the_class_names_alone():
     assert len({ByFraction(seed=seed)(found).fingerprint for seed in range(10)}) == 10
     reversed_items = Catalogue(
         name="other order",
-        source=FeatureArray(found.source.features[::-1]),
+        reader=FeatureArray(found.reader.features[::-1]),
         labels=found.labels[::-1],
         class_names=found.class_names,
         ids=found.ids[::-1],
@@ -114,10 +114,12 @@ def test_every_class_is_drawn_for_training_about_equally_often():
 
 
 def test_the_first_half_in_order_trains():
-    made = First(validation=0)(catalogue())
+    made = FirstClasses(validation=0)(catalogue())
     assert classes_of(catalogue(), made.train) == set(range(20))
-    assert classes_of(catalogue(classes=5), First(validation=0)(catalogue(classes=5)).test) == {2, 3, 4}
-    assert First(train=0.29, validation=0)(catalogue(classes=100, per_class=2)).counts()["train"]["classes"] == 29
+    assert classes_of(catalogue(classes=5), FirstClasses(validation=0)(catalogue(classes=5)).test) == {2, 3, 4}
+    assert (
+        FirstClasses(train=0.29, validation=0)(catalogue(classes=100, per_class=2)).counts()["train"]["classes"] == 29
+    )
 
 
 def test_classes_by_name_leave_the_rest_to_the_other_side():
@@ -162,38 +164,40 @@ def test_groups_are_held_out_whole():
 def test_the_data_sets_own_validation_side_is_used():
     plain = catalogue()
     found = catalogue(fixed_split=sides_by_class(plain, 20, 5))
-    assert classes_of(found, Given()(found).validation) == set(range(20, 25))
+    assert classes_of(found, Predefined()(found).validation) == set(range(20, 25))
     found = catalogue(fixed_split=sides_by_class(plain, 20, 0))
-    assert classes_of(found, Given()(found).validation) < set(range(20))
-    assert len(Given(validation=0)(found).validation) == 0
-    assert "states no split" in refusal(Given(), plain)
+    assert classes_of(found, Predefined()(found).validation) < set(range(20))
+    assert len(Predefined(validation=0)(found).validation) == 0
+    assert "states no split" in refusal(Predefined(), plain)
 
 
 def test_a_class_that_trains_and_tests_is_named():
     plain = catalogue()
     sides = np.array(["train" if item % 2 else "test" for item in range(len(plain))])
-    words = refusal(Given(), catalogue(fixed_split=sides))
+    words = refusal(Predefined(), catalogue(fixed_split=sides))
     assert "stand on the train and on the test side; use sides without a common class" in words
     assert "more" in words
 
 
 def test_a_data_set_without_a_test_side_is_refused():
     found = catalogue(fixed_split=np.full(120, "train"))
-    assert "the test side needs at least 2 classes and has 0" in refusal(Given(), found)
+    assert "the test side needs at least 2 classes and has 0" in refusal(Predefined(), found)
 
 
 def test_marked_queries_and_gallery_are_those_of_the_test_side():
     plain = catalogue()
     is_query = np.arange(120) % 3 == 0
     found = catalogue(is_query=is_query, is_gallery=~is_query)
-    made = First(validation=0)(found)
+    made = FirstClasses(validation=0)(found)
     assert set(made.queries) | set(made.gallery) == set(made.test)
     assert not set(made.queries) & set(made.gallery)
     assert is_query[made.queries].all()
     assert "queries in a gallery of" in made.describe()
-    assert "queries" not in First()(plain).describe()
-    assert First(validation=0)(plain).fingerprint != made.fingerprint
-    assert "no test item of forty is marked as query" in refusal(First(), catalogue(is_query=np.zeros(120, bool)))
+    assert "queries" not in FirstClasses()(plain).describe()
+    assert FirstClasses(validation=0)(plain).fingerprint != made.fingerprint
+    assert "no test item of forty is marked as query" in refusal(
+        FirstClasses(), catalogue(is_query=np.zeros(120, bool))
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_marked_queries_and_gallery_are_those_of_the_test_side():
         (ByFraction(train=1.0), 40, "the test side needs at least 2 classes and gets 0 of 40"),
         (ByFraction(), 3, "the test side needs at least 2 classes and gets 1 of 3"),
         (ByFraction(), 4, "2 training classes are too few to set 2 of them apart for validation; use validation=0"),
-        (First(train=0.01), 40, "the train side needs at least 2 classes and gets 0 of 40"),
+        (FirstClasses(train=0.01), 40, "the train side needs at least 2 classes and gets 0 of 40"),
         (ByClasses(test=["c01"]), 40, "the test side needs at least 2 classes and has 1"),
         (
             ByClasses(test=["c01", "c02"], validation=["c03"]),

@@ -5,16 +5,16 @@ from PIL import Image
 
 from unseen.data.catalogue import Catalogue
 from unseen.data.factory import split_catalogue
-from unseen.data.item_sources import ImagesInMemory
+from unseen.data.item_readers import ImagesInMemory
 from unseen.data.sources.folder import folder
-from unseen.data.summary import Part, image_sizes, parts_of
+from unseen.data.summary import PartSummary, image_sizes, summarize_parts
 
 
 def in_memory(labels, **columns):
     labels = np.array(labels)
     return Catalogue(
         name="x",
-        source=ImagesInMemory(np.zeros((len(labels), 2, 2), np.uint8)),
+        reader=ImagesInMemory(np.zeros((len(labels), 2, 2), np.uint8)),
         labels=labels,
         class_names=tuple("abcd"),
         ids=tuple(map(str, range(len(labels)))),
@@ -25,15 +25,18 @@ def in_memory(labels, **columns):
 def test_parts_are_counted_with_the_sizes_of_their_classes():
     labels = [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3]
     catalogue = in_memory(labels)
-    assert parts_of(catalogue, None) == [Part("all", 11, 4, 2, 2.5, 4)]
+    assert summarize_parts(catalogue, None) == [PartSummary("all", 11, 4, 2, 2.5, 4)]
     split = split_catalogue(catalogue, "first:validation=0")
-    assert parts_of(catalogue, split)[1:] == [Part("train", 5, 2, 2, 2.5, 3), Part("test", 6, 2, 2, 3, 4)]
+    assert summarize_parts(catalogue, split)[1:] == [
+        PartSummary("train", 5, 2, 2, 2.5, 3),
+        PartSummary("test", 6, 2, 2, 3, 4),
+    ]
 
 
 def test_queries_and_gallery_are_parts_where_they_differ():
     marks = np.array([False, False, False, False, True, False, True, False])
     catalogue = in_memory([0, 0, 1, 1, 2, 2, 3, 3], is_query=marks, is_gallery=~marks)
-    parts = parts_of(catalogue, split_catalogue(catalogue, "first:validation=0"))
+    parts = summarize_parts(catalogue, split_catalogue(catalogue, "first:validation=0"))
     assert [(part.name, part.images) for part in parts[2:]] == [("test", 4), ("queries", 2), ("gallery", 2)]
 
 

@@ -1,7 +1,8 @@
 """Docstrings are taken apart into the parts of the house style."""
 
 import pytest
-from docstrings import parse
+
+from docs.docstrings import parse
 
 TEXT = r"""What it is.
 

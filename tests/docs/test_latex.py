@@ -4,10 +4,10 @@ import doctest
 import re
 from pathlib import Path
 
-import latex
-import pages
 import pytest
-from latex import problems, symbol
+
+from docs import latex, pages
+from docs.latex import problems, symbol
 
 DOCS = Path(__file__).parents[2] / "docs"
 

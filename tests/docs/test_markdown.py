@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import typer
 
@@ -35,6 +36,7 @@ def test_a_command_in_a_block_is_one_that_exists(code):
 
     verbs = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     commands = typer.main.get_command(app)
+    assert isinstance(commands, click.Group)
     for line in code.strip().splitlines():
         words = shlex.split(line, comments=True)
         if words[0] == "make":

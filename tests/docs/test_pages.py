@@ -5,12 +5,13 @@ import runpy
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 import torch
 import typer
-from latex import problems
-from pages import FOLDERS, Page, all_pages, bounds_last
 
+from docs.latex import problems
+from docs.pages import FOLDERS, Page, all_pages, bounds_last
 from unseen.core.registry import REGISTRIES, Registry
 from unseen.runs import prepare
 
@@ -71,7 +72,7 @@ def test_the_python_of_a_page_runs(tmp_path, capsys, kind, name):
     with torch.random.fork_rng():
         left = runpy.run_path(str(tmp_path / "example.py"))
     assert left["embeddings"].grad.isfinite().all()
-    assert left["loss"].usage.counts()["used"] > 0
+    assert left["loss"].usage.counts()["num_tuples"] > 0
     assert capsys.readouterr().out
 
 
@@ -81,8 +82,11 @@ def test_the_command_of_a_page_describes_a_run_with_the_component(kind, name):
 
     (line,) = re.findall(r"```\n(unseen .*)\n```", page_of(kind, name).text())
     _, verb, *words = shlex.split(line)
-    options = typer.main.get_command(app).commands[verb].make_context(verb, words).params
+    commands = typer.main.get_command(app)
+    assert isinstance(commands, click.Group)
+    options = commands.commands[verb].make_context(verb, words).params
     recipe = prepare({key: options[key] for key in ("data", "loss", "miner") if options[key] is not None}).recipe
+    assert recipe.loss is not None
     record = recipe.loss if kind == "loss" else recipe.loss[kind]
     assert record["name"] == name
 

@@ -114,5 +114,5 @@ def test_what_cannot_be_calibrated_is_refused():
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 3], false_positive_rate=0)
     with pytest.raises(ConfigError, match="false_positive_rate must be a number from 0 to 1"):
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 3], false_positive_rate=1.5)
-    with pytest.raises(ConfigError, match="splits must be a whole number >= 1"):
+    with pytest.raises(ConfigError, match="splits must be an integer >= 1"):
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 3], splits=0)

@@ -218,7 +218,7 @@ def test_labels_of_any_size_and_texts_come_back_as_given_and_json_holds_all():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ConfigError, match="failures: count must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="failures: count must be an integer >= 1; got 0"):
         failures(np.eye(3), [0, 1, 2], count=0)
     with pytest.raises(ConfigError, match="failures: duplicate_similarity must be a number from -1 to 1; got 2"):
         failures(np.eye(3), [0, 1, 2], duplicate_similarity=2)

@@ -119,8 +119,8 @@ def test_functions_of_the_user_are_refused(name):
     [
         ({"include": ("precision_at_2",)}, "unknown metric 'precision_at_2'; did you mean 'precision_at_1'"),
         ({"exclude": "NMI"}, "exclude must be a tuple of names; got 'NMI'"),
-        ({"k": 0}, "k must be a whole number >= 1; got 0"),
-        ({"k": "all"}, "k must be a whole number >= 1; got 'all'"),
+        ({"k": 0}, "k must be an integer >= 1; got 0"),
+        ({"k": "all"}, "k must be an integer >= 1; got 'all'"),
         ({"avg_of_avgs": True, "return_per_class": True}, "exclude each other"),
     ],
 )

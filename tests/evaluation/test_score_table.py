@@ -132,7 +132,7 @@ def test_a_score_with_an_optional_k_stands_for_itself_and_for_every_k():
         ("recall@", "did you mean 'recall'"),
         ("recall@-1", "did you mean 'recall'"),
         ("recall@1.5", "did you mean 'recall'"),
-        ("recall@0", "Recall: k must be a whole number >= 1; got 0"),
+        ("recall@0", "Recall: k must be an integer >= 1; got 0"),
         ("", "unknown score ''"),
         ([], "no score is asked for"),
     ],

@@ -8,7 +8,7 @@ import sys
 def unseen(*arguments, cwd, code=0):
     """Run the command in a folder; gives standard output and error."""
     done = subprocess.run(
-        [sys.executable, "-c", "from unseen.cli import main; main()", *map(str, arguments)],
+        [sys.executable, "-m", "unseen", *map(str, arguments)],
         cwd=cwd,
         capture_output=True,
         text=True,

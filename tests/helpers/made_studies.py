@@ -46,6 +46,7 @@ def write_study(folder, methods, *, splits=("characters",), seeds=(0, 1), epochs
         store.set_plan(cells, {"title": title})
         owner = identity()
         for _ in cells:
-            name = store.claim(owner).name
-            store.finish(name, owner, contents[name])
+            claimed = store.claim(owner)
+            assert claimed is not None
+            store.finish(claimed.name, owner, contents[claimed.name])
     return folder

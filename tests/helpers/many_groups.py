@@ -18,7 +18,7 @@ def grouped_catalogue(per_class=6, width=5, gap=4.0, seed=0):
     rows = centres[labels] + 0.5 * generator.normal(size=(len(labels), width))
     return Catalogue(
         name="many groups",
-        source=FeatureArray(rows.astype(np.float32)),
+        reader=FeatureArray(rows.astype(np.float32)),
         labels=labels.astype(np.int64),
         class_names=tuple(f"class {label:02d}" for label in range(len(groups))),
         ids=tuple(f"class {label:02d}/{number}" for number, label in enumerate(labels)),
@@ -30,4 +30,4 @@ def write_features(path, catalogue):
     """The catalogue as a file that `features=FILE.npz` reads."""
     named = {"labels": catalogue.class_names, "groups": catalogue.class_groups}
     columns = {key: np.array(names)[catalogue.labels] for key, names in named.items()}
-    np.savez(path, features=catalogue.source.features, **columns)
+    np.savez(path, features=catalogue.reader.features, **columns)

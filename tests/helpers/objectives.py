@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from unseen.core.config import build
+from unseen.core.config import Record, build
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import REGISTRIES
 from unseen.methods import MethodInputs
@@ -11,7 +11,7 @@ from unseen.models import Embedder
 from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
 
-SMALL = {
+SMALL: dict[str, Record] = {
     "uniform_prior": {"chunk": 4, "hidden": 5, "interval": 2, "lr": 1e-2},
     "s2sd": {"targets": [10, 14], "delay": 2},
     "diva": {"queue_size": 20, "decorrelation": 2.0},
@@ -70,11 +70,12 @@ def value_of(objective, inputs, labels, key=7):
 
 
 def train_steps(objective, optimizer, first, last, *, one_batch=False):
-    """Steps of training by hand; gives their values."""
+    """Steps of training by hand; returns their values."""
     values = []
     for step in range(first, last):
         optimizer.zero_grad(set_to_none=True)
-        value, passed = value_of(objective, *batch(0 if one_batch else step), key=derive(0, "step", step))
+        inputs, labels = batch(0 if one_batch else step)
+        value, passed = value_of(objective, inputs, labels, key=derive(0, "step", step))
         value.backward()
         optimizer.step()
         objective.after_step(passed, key=derive(0, "step", step))

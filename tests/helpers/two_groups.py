@@ -18,7 +18,7 @@ def gaussian_catalogue(classes=40, per_class=15, width=6, gap=6.0, mixed=0.5, se
     rows = centres[labels] + 0.5 * generator.normal(size=(len(labels), width))
     return Catalogue(
         name="two groups",
-        source=FeatureArray(rows.astype(np.float32)),
+        reader=FeatureArray(rows.astype(np.float32)),
         labels=labels.astype(np.int64),
         class_names=tuple(f"class {label:02d}" for label in range(classes)),
         ids=tuple(f"class {label:02d}/{number}" for number, label in enumerate(labels)),
@@ -33,8 +33,10 @@ def start_of(catalogue):
 def write_features_and_ladder(folder, walk, *, rungs, mixed=0.5, per_class=4, made_by=None):
     """`groups.npz` and `ladder.json` in the folder: the features of a catalogue, and a ladder of them."""
     made = gaussian_catalogue(mixed=mixed, per_class=per_class)
-    np.savez(folder / "groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
+    assert isinstance(made.reader, FeatureArray)
+    np.savez(folder / "groups.npz", features=made.reader.features, labels=np.array(made.class_names)[made.labels])
     catalogue = load_catalogue(f"features={folder / 'groups.npz'}")
-    features = catalogue.source.features
+    assert isinstance(catalogue.reader, FeatureArray)
+    features = catalogue.reader.features
     ladder = build_ladder(catalogue, features, start_of(catalogue), walk=walk, rungs=rungs, made_by=made_by)
     write_ladder(folder / "ladder.json", ladder)

@@ -36,7 +36,7 @@ def test_it_equals_the_loops_over_unordered_pairs(seed, num_nodes):
     near, far = unordered(embeddings.tolist(), labels.tolist())
     loss = Histogram(num_nodes=num_nodes)
     assert loss(embeddings, labels).item() == pytest.approx(in_loops(near, far, num_nodes), rel=1e-10)
-    assert loss.usage.counts()["used"] == 2 * (len(near) + len(far))
+    assert loss.usage.counts()["num_tuples"] == 2 * (len(near) + len(far))
     assert loss(embeddings.float(), labels).item() == pytest.approx(in_loops(near, far, num_nodes), rel=1e-4, abs=1e-6)
 
 

@@ -8,7 +8,7 @@ from unseen.core.errors import ConfigError
 from unseen.losses import Triplets
 from unseen.methods import ManifoldMixup
 from unseen.methods.mixup import Mix, draw_mix, stage_starts
-from unseen.models import ConvNet, in_steps
+from unseen.models import ConvNet, sequential_steps
 
 
 def mixed_value(objective, mix, inputs, labels, key=3):
@@ -117,7 +117,7 @@ def test_shares_follow_the_beta_distribution_and_places_come_equally_often():
 
 def test_stages_of_a_convnet_are_its_blocks_and_run_as_the_whole():
     network = ConvNet(size=16, channels=1, base=4)
-    steps = in_steps(network, torch.ones(1, 1, 16, 16))
+    steps = sequential_steps(network, torch.ones(1, 1, 16, 16))
     assert [steps[place][0] for place in stage_starts(steps, 3)] == ["blocks.1", "blocks.2"]
     assert stage_starts(steps, 1) == [1]
     assert network.training

@@ -5,7 +5,7 @@ import torch
 
 from unseen.core.randomness import torch_generator
 from unseen.core.registry import REGISTRIES
-from unseen.models import backbone_facts, build_embedder, normalisation_of
+from unseen.models import backbone_facts, build_embedder, input_normalization
 
 timm = pytest.importorskip("timm")
 
@@ -32,12 +32,12 @@ def test_a_backbone_of_the_papers_gives_its_width_and_takes_a_gradient(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in REGISTRIES["backbone"]])
 def test_the_stated_normalisation_is_the_one_of_timms_weights(name):
     settings = timm.models.get_pretrained_cfg(name)
-    assert normalisation_of(name) == {"mean": list(settings.mean), "std": list(settings.std)}
+    assert input_normalization(name) == {"mean": list(settings.mean), "std": list(settings.std)}
 
 
 def test_backbones_outside_the_table_have_the_normalisation_of_timm_or_none():
-    assert normalisation_of("resnet34") == {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
-    assert normalisation_of("convnet") == {}
+    assert input_normalization("resnet34") == {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+    assert input_normalization("convnet") == {}
 
 
 @pytest.mark.parametrize("size", [48, 96])

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
-from unseen.models import Embedder, build_embedder, model_record, normalisation_of
+from unseen.models import Embedder, build_embedder, input_normalization, model_record
 
 RECORDS = {
     "bn_inception": ("bn_inception", (3, 32, 32)),
@@ -138,7 +138,7 @@ def test_the_imagenet_weights_of_lite0_come_from_their_package():
     assert model.freezes_batch_norm
     # Trained statistics, not the ones and zeros of a fresh network.
     assert model.backbone.body.bn1.running_var.std() > 0.01
-    assert normalisation_of("tf_efficientnet_lite0") == {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
+    assert input_normalization("tf_efficientnet_lite0") == {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
 
 
 def test_a_vision_transformer_takes_images_of_any_size():

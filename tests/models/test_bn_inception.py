@@ -4,7 +4,7 @@ from safetensors.torch import save_file
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import torch_generator
-from unseen.models import BNInception, build_embedder, normalisation_of, split_at, stages
+from unseen.models import BNInception, build_embedder, input_normalization, split_at, stages
 from unseen.models.bn_inception import MEAN_BLUE_GREEN_RED
 
 # Some layers of the published file, from the table of the port: name, shape of the weight.
@@ -79,7 +79,7 @@ def test_pooling_takes_the_mean_or_the_maximum_of_the_last_map():
 
 
 def test_the_network_sees_blue_green_and_red_on_a_scale_of_255_without_their_means():
-    settings = normalisation_of("bn_inception")
+    settings = input_normalization("bn_inception")
     pixels = torch.tensor([10.0, 200.0, 90.0])  # red, green, blue
     normalised = (pixels / 255 - torch.tensor(settings["mean"])) / torch.tensor(settings["std"])
     seen = BNInception().bgr(normalised.reshape(1, 3, 1, 1)).flatten()

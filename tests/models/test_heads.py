@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from unseen.core.errors import ConfigError
-from unseen.models import SideBySide, start_head
+from unseen.models import ConcatenatedHeads, initialize_linear_head
 from unseen.models.heads import SHRINKAGE, principal_projection
 
 
@@ -22,14 +22,14 @@ def cosines(table):
 
 def test_the_identity_start_of_full_width_changes_no_angle():
     head = nn.Linear(6, 6)
-    start_head(head, rows(), "identity")
+    initialize_linear_head(head, rows(), "identity")
     torch.testing.assert_close(cosines(head(rows())), cosines(rows()), rtol=0, atol=1e-5)
 
 
 def test_whitened_features_have_no_correlation_and_the_variances_that_shrinkage_says():
     features = rows()
     head = nn.Linear(6, 4)
-    start_head(head, features, "whitening")
+    initialize_linear_head(head, features, "whitening")
     embeddings = head(features).detach().double()
     torch.testing.assert_close(embeddings.mean(0), torch.zeros(4).double(), rtol=0, atol=1e-6)
     found = embeddings.T @ embeddings / len(embeddings)
@@ -41,7 +41,7 @@ def test_whitened_features_have_no_correlation_and_the_variances_that_shrinkage_
 @pytest.mark.parametrize("start", ["identity", "whitening"])
 def test_embeddings_begin_with_a_mean_squared_length_of_one(start):
     head = nn.Linear(6, 3)
-    start_head(head, rows(), start)
+    initialize_linear_head(head, rows(), start)
     assert head(rows()).square().sum(1).mean().item() == pytest.approx(1, abs=1e-4)
 
 
@@ -49,13 +49,13 @@ def test_embeddings_begin_with_a_mean_squared_length_of_one(start):
 @pytest.mark.parametrize("features", [rows(count=2), torch.zeros(5, 6), torch.ones(5, 6), rows(count=1)])
 def test_few_equal_or_empty_features_give_a_finite_head(start, features):
     head = nn.Linear(6, 6)
-    start_head(head, features, start)
+    initialize_linear_head(head, features, start)
     assert all(parameter.isfinite().all() for parameter in head.parameters())
 
 
 def test_an_embedding_wider_than_the_features_is_filled_with_zeros():
     head = nn.Linear(6, 9)
-    start_head(head, rows(), "identity")
+    initialize_linear_head(head, rows(), "identity")
     assert torch.equal(head.weight[6:], torch.zeros(3, 6))
     torch.testing.assert_close(cosines(head(rows())), cosines(rows()), rtol=0, atol=1e-5)
 
@@ -63,11 +63,11 @@ def test_an_embedding_wider_than_the_features_is_filled_with_zeros():
 def test_a_random_start_and_a_missing_head_are_left_alone():
     head = nn.Linear(6, 3)
     before = head.weight.detach().clone()
-    start_head(head, rows(), "random")
+    initialize_linear_head(head, rows(), "random")
     assert torch.equal(head.weight, before)
-    start_head(nn.Identity(), rows(), "whitening")
+    initialize_linear_head(nn.Identity(), rows(), "whitening")
     with pytest.raises(ConfigError, match="head must be one of 'random', 'identity', 'whitening'"):
-        start_head(head, rows(), "zero")
+        initialize_linear_head(head, rows(), "zero")
 
 
 def test_the_projection_does_not_depend_on_the_order_of_rows_up_to_signs():
@@ -79,15 +79,15 @@ def test_the_projection_does_not_depend_on_the_order_of_rows_up_to_signs():
 @pytest.mark.parametrize("width", [8, 20])
 def test_of_heads_side_by_side_each_starts_as_it_would_alone(width):
     features = torch.randn(40, 12, generator=torch.Generator().manual_seed(0))
-    alone, together = nn.Linear(12, width), SideBySide(12, 4 * width, weights=(1.0, 1.0, 1.0, 1.0))
+    alone, together = nn.Linear(12, width), ConcatenatedHeads(12, 4 * width, weights=(1.0, 1.0, 1.0, 1.0))
     for head in (alone, together):
-        start_head(head, features, "whitening")
+        initialize_linear_head(head, features, "whitening")
     for part in together.parts(features):
         assert torch.allclose(part, alone(features), atol=1e-6)
 
 
 def test_heads_side_by_side_give_rows_of_length_one_and_survive_zeros():
-    head = SideBySide(3, 4, weights=(0.5, 2.0))
+    head = ConcatenatedHeads(3, 4, weights=(0.5, 2.0))
     assert head(torch.ones(2, 3)).norm(dim=1).tolist() == pytest.approx([1.0, 1.0])
     with torch.no_grad():
         head.linear.weight.zero_()

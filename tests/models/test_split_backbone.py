@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from unseen.core.errors import ConfigError
-from unseen.models import build_embedder, cut_for, in_steps, split_at, stages
+from unseen.models import build_embedder, default_cut, sequential_steps, split_at, stages
 
 FAMILIES = {
     "convnet:base=4": 32,
@@ -36,7 +36,7 @@ def test_the_two_parts_one_after_the_other_are_the_whole_to_the_last_bit(model):
     names = stages(backbone)
     with torch.inference_mode():
         whole = backbone(inputs)
-        for stage in {names[1], names[-1], cut_for(model.split(":")[0])}:
+        for stage in {names[1], names[-1], default_cut(model.split(":")[0])}:
             lower, upper = split_at(backbone, stage, inputs)
             assert torch.equal(upper.eval()(lower.eval()(inputs)), whole)
             assert whole.shape[1] == upper.width
@@ -45,7 +45,7 @@ def test_the_two_parts_one_after_the_other_are_the_whole_to_the_last_bit(model):
 @pytest.mark.parametrize("model", FAMILIES)
 def test_the_upper_part_holds_the_parameters_above_the_cut_themselves_and_no_other(model):
     backbone, inputs = backbone_of(model, FAMILIES[model]), images(FAMILIES[model])
-    lower, upper = split_at(backbone, cut_for(model.split(":")[0]), inputs)
+    lower, upper = split_at(backbone, default_cut(model.split(":")[0]), inputs)
     above = {id(parameter) for parameter in upper.parameters()}
     assert above
     assert above < {id(parameter) for parameter in backbone.parameters()}
@@ -96,8 +96,8 @@ def test_a_backbone_with_a_way_around_its_stages_is_refused_not_cut_wrongly():
 def test_steps_are_given_where_they_are_the_whole_and_not_otherwise():
     backbone = build_embedder("convnet:base=4", input_shape=(1, 16, 16), embedding_size=None).backbone
     example = torch.linspace(-1, 1, 256).view(1, 1, 16, 16)
-    assert [name for name, _ in in_steps(backbone, example)] == ["blocks.0", "blocks.1", "blocks.2", "flatten"]
-    assert in_steps(Twisted(), images(8)) == []
+    assert [name for name, _ in sequential_steps(backbone, example)] == ["blocks.0", "blocks.1", "blocks.2", "flatten"]
+    assert sequential_steps(Twisted(), images(8)) == []
 
 
 def test_a_cut_leaves_the_modes_of_a_backbone_as_they_were():

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import torch_generator
 from unseen.models import build_embedder
-from unseen.models.weights import earlier_download, fetched, hub_answers
+from unseen.models.weights import download, find_cached_download, hub_is_reachable
 
 timm = pytest.importorskip("timm")
 
@@ -72,7 +72,7 @@ def offline(monkeypatch):
 @pytest.mark.parametrize("name", ["resnet18", "vit_small_patch16_224.dino", "bn_inception", "googlenet"])
 def test_a_hub_out_of_reach_is_one_sentence_with_a_way_on(offline, tmp_path, monkeypatch, name, capfd):
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    monkeypatch.setattr("unseen.models.timm_backbone.earlier_download", lambda repository: None)
+    monkeypatch.setattr("unseen.models.timm_backbone.find_cached_download", lambda repository: None)
     with pytest.raises(ConfigError) as caught:
         build_embedder(f"{name}:pretrained=hub", input_shape=(3, 32, 32), embedding_size=None)
     assert f"use a local file: {name}:weights=FILE" in str(caught.value)
@@ -82,7 +82,7 @@ def test_a_hub_out_of_reach_is_one_sentence_with_a_way_on(offline, tmp_path, mon
 
 
 def test_the_hub_does_not_answer_without_a_network(offline):
-    assert hub_answers() is False
+    assert hub_is_reachable() is False
 
 
 def test_what_an_earlier_download_left_is_used_without_a_network(offline, tmp_path, monkeypatch):
@@ -94,14 +94,14 @@ def test_what_an_earlier_download_left_is_used_without_a_network(offline, tmp_pa
         asked.append(repository)
         return str(tmp_path / "model.safetensors")
 
-    monkeypatch.setattr("unseen.models.timm_backbone.earlier_download", earlier)
+    monkeypatch.setattr("unseen.models.timm_backbone.find_cached_download", earlier)
     model = build_embedder("resnet18.tv_in1k:pretrained=hub", input_shape=(3, 32, 32), embedding_size=None).eval()
     assert asked == ["timm/resnet18.tv_in1k"]
     assert torch.equal(model(inputs()), source(inputs()))
 
 
 def test_no_repository_has_no_earlier_download():
-    assert earlier_download(None) is None
+    assert find_cached_download(None) is None
 
 
 def test_a_fetched_file_is_kept_and_one_with_another_sum_is_refused(tmp_path, monkeypatch):
@@ -109,9 +109,9 @@ def test_a_fetched_file_is_kept_and_one_with_another_sum_is_refused(tmp_path, mo
     (tmp_path / "weights.bin").write_bytes(b"seven")
     address = (tmp_path / "weights.bin").as_uri()
     with pytest.raises(ConfigError, match="could not be downloaded: invalid hash value.*use another file"):
-        fetched(address, "0" * 64, hint="another file")
+        download(address, "0" * 64, hint="another file")
     assert not (tmp_path / "hub" / "checkpoints" / "weights.bin").exists()
     right = hashlib.sha256(b"seven").hexdigest()
-    assert fetched(address, right, hint="").read_bytes() == b"seven"
+    assert download(address, right, hint="").read_bytes() == b"seven"
     (tmp_path / "weights.bin").unlink()
-    assert fetched(address, right, hint="").read_bytes() == b"seven"
+    assert download(address, right, hint="").read_bytes() == b"seven"

@@ -1,4 +1,4 @@
-"""A report shows any text as text: hostile strings in every field (PROMISES R14)."""
+"""A report shows any text as text: hostile strings in every field."""
 
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from tests.helpers.svg_charts import STYLE
 from tests.helpers.synthetic_content import make_row, make_shown
 from tests.helpers.synthetic_failures import make_failures
 from tests.reports.hostile_strings import HOSTILE
@@ -14,12 +15,12 @@ from unseen.reports import Content, Failed, build_report
 
 ELEMENTS = """
     html head meta title link style body nav div ol ul li a main header h1 h2 h3 h4 p strong b small span bdi section
-    article table thead tbody tr th td svg path g image rect text details summary figure figcaption img dl dt dd code
-    footer
+    article table thead tbody tr th td svg path circle g image rect text details summary figure figcaption img dl dt dd
+    code footer
 """
 ATTRIBUTES = """
     lang charset http-equiv content name rel href class id dir title aria-label aria-hidden role scope colspan viewbox
-    d x y width height text-anchor src alt
+    d x y cx cy r width height style src alt
 """
 FIELDS = (
     *("title", "description", "version", "data", "split", "method", "score", "definition", "count", "where"),
@@ -99,6 +100,8 @@ def test_a_hostile_string_appears_verbatim_in_every_field_and_adds_no_element(te
     assert page.elements <= set(ELEMENTS.split())
     assert {name for _, name, _ in page.attributes} <= set(ATTRIBUTES.split())
     for tag, name, value in page.attributes:
+        if name == "style":
+            assert STYLE.fullmatch(value), value
         if name in ("href", "src"):
             assert value.startswith("#" if tag == "a" else "data:"), (tag, name, value)
     # Each text and each attribute by itself: a text torn into pieces by an element would not be found.

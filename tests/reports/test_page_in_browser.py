@@ -1,4 +1,4 @@
-"""The page in a real browser: no console message, no request, no script that ran (PROMISES R14)."""
+"""The page in a real browser: no console message, no request, no script that ran."""
 
 import json
 import shutil

@@ -55,12 +55,12 @@ def test_k_counts_unordered_pairs_and_usage_says_how_many_there_were_and_weigh()
     found = sorted((x for x, _ in unordered(embeddings.tolist(), labels.tolist())), reverse=True)
     loss = Robust(MarginPair(), TopK(6))
     assert loss(embeddings, labels).item() == pytest.approx(sum(found[:6]) / 6, rel=1e-10)
-    assert loss.usage.counts()["used"] == len(found)
-    assert loss.usage.counts()["active"] == 6
+    assert loss.usage.counts()["num_tuples"] == len(found)
+    assert loss.usage.counts()["num_active"] == 6
     left = [x for x in found if x > 0]
     many = Robust(MarginPair(), TopK(1000))
     assert many(embeddings, labels).item() == pytest.approx(sum(left) / len(left), rel=1e-10)
-    assert many.usage.counts()["active"] == len(left)
+    assert many.usage.counts()["num_active"] == len(left)
     assert Robust(MarginPair(), Max())(embeddings, labels).item() == pytest.approx(found[0])
 
 
@@ -84,7 +84,7 @@ def test_a_batch_without_losses_gives_a_connected_zero_and_was_not_empty(uncerta
     assert value.item() == 0
     assert not embeddings.grad.any()
     assert not loss.usage.is_empty
-    assert loss.usage.counts()["active"] == 0
+    assert loss.usage.counts()["num_active"] == 0
 
 
 def test_the_miner_of_the_pair_loss_chooses_the_pairs():
@@ -95,7 +95,7 @@ def test_the_miner_of_the_pair_loss_chooses_the_pairs():
     values = BinomialPair().terms(Pairs(embeddings, labels)).values[chosen]
     loss = Robust(BinomialPair(miner=MultiSimilarity()), Mean())
     torch.testing.assert_close(loss(embeddings, labels, key=1), values.mean())
-    assert loss.usage.counts()["used"] == chosen.sum()
+    assert loss.usage.counts()["num_tuples"] == chosen.sum()
 
 
 def test_with_a_reference_set_every_row_and_column_is_a_pair():
@@ -103,7 +103,7 @@ def test_with_a_reference_set_every_row_and_column_is_a_pair():
     reference, names = small_batch(8, sizes=(2, 3))
     loss = Robust(BinomialPair(), Mean())
     loss(embeddings, labels, ref_emb=reference, ref_labels=names)
-    assert loss.usage.counts()["used"] == len(labels) * len(names)
+    assert loss.usage.counts()["num_tuples"] == len(labels) * len(names)
 
 
 def test_mean_draws_have_the_weighted_gradient():

@@ -149,7 +149,7 @@ def test_augmented_views_differ_and_are_the_same_for_any_number_of_loader_worker
         items_at_depth(recipe, model, parts, items, split, cache=tmp_path / f"cache {workers}", workers=workers)
         for workers in (0, 2)
     ]
-    source = [each.catalogue.source for each in seen]
+    source = [each.catalogue.reader for each in seen]
     for one, other in zip((source[0].plain, *source[0].views), (source[1].plain, *source[1].views), strict=True):
         assert np.array_equal(one, other)
     index = int(split.train[0])

@@ -11,7 +11,7 @@ from unseen.runs.frozen_features import pooled_features
 def test_features_in_a_file_are_taken_as_they_are(tmp_path):
     path = write_features(tmp_path / "features.npz")
     found = pooled_features({"data": f"features={path}"})
-    assert found.features is found.catalogue.source.features
+    assert found.features is found.catalogue.reader.features
     assert found.made_by == {
         "model": {"name": "identity"},
         "transform": None,

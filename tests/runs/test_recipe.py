@@ -85,7 +85,7 @@ def test_the_epoch_is_chosen_on_validation_classes_unless_test_is_named(features
         ({"depth": "deep"}, "depth must be one of 'full', 'top', 'frozen'; got 'deep'"),
         ({"head": "zero"}, "head must be one of"),
         ({"choose_on": "train"}, "choose_on must be one of 'validation', 'test'"),
-        ({"views": 0}, "views must be a whole number >= 1"),
+        ({"views": 0}, "views must be an integer >= 1"),
         ({"views": 2}, "views are for cached depths"),
         ({"views": 2, "depth": "frozen"}, "there is no transform"),
         ({"cut": "layer4"}, "cut speaks of the depth top"),

@@ -5,7 +5,7 @@ import pytest
 
 from unseen.core.errors import DataError
 from unseen.core.registry import REGISTRIES
-from unseen.samplers import EmbeddingAwareBatches, Place
+from unseen.samplers import BatchPosition, EmbeddingAwareBatches
 
 FED = ("ddm", "frd", "gc")
 LABELS = np.repeat(np.arange(8), 6)
@@ -23,7 +23,7 @@ def started(name, *, seed=0, rows=None, **settings):
 
 
 def epoch_of(batches, epoch):
-    return np.stack([batches.batch(Place(epoch, number)) for number in range(batches.batches_per_epoch)])
+    return np.stack([batches.batch(BatchPosition(epoch, number)) for number in range(batches.batches_per_epoch)])
 
 
 def test_the_samplers_that_are_fed_are_these():
@@ -52,7 +52,7 @@ def test_rows_change_only_for_seen_items(name):
 def test_batches_of_an_epoch_stay_and_those_of_the_next_follow_the_store(name):
     quiet, watching = started(name), started(name)
     first = epoch_of(quiet, 0)
-    assert np.array_equal(watching.batch(Place(0, 0)), first[0])
+    assert np.array_equal(watching.batch(BatchPosition(0, 0)), first[0])
     watching.observe(np.arange(48), embeddings(5))
     assert np.array_equal(epoch_of(watching, 0), first)
     assert not np.array_equal(epoch_of(watching, 1), epoch_of(quiet, 1))

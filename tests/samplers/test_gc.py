@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import ConfigError
-from unseen.samplers import GreedyCoreset, Place
+from unseen.samplers import BatchPosition, GreedyCoreset
 from unseen.samplers.gc import greedy_centres
 
 
@@ -72,7 +72,7 @@ def test_batches_are_centres_with_mates_of_their_class_distinct_where_there_are_
     drawn = GreedyCoreset(batch_size=batch_size, per_class=per_class, big_batch_size=big).batches(labels, seed=0)
     drawn.start(generator().normal(size=(len(labels), 4)))
     for number in range(60):
-        batch = drawn.batch(Place(number, 0))
+        batch = drawn.batch(BatchPosition(number, 0))
         classes = labels[batch].reshape(-1, per_class)
         assert len(batch) == batch_size
         assert (classes == classes[:, :1]).all()
@@ -85,12 +85,12 @@ def test_the_first_of_each_run_are_the_greedy_centres_of_the_store():
     labels = np.repeat(np.arange(8), 5)
     drawn = GreedyCoreset(batch_size=12, per_class=2, big_batch_size=40).batches(labels, seed=0)
     drawn.start(generator().normal(size=(40, 4)))
-    centres = drawn.batch(Place(0, 0))[::2]
+    centres = drawn.batch(BatchPosition(0, 0))[::2]
     assert centres.tolist() == slow_centres(drawn.rows, centres[0], 6)
 
 
 def test_bad_settings_of_the_coreset_are_refused():
-    with pytest.raises(ConfigError, match="big_batch_size must be a whole number >= 112; got 8"):
+    with pytest.raises(ConfigError, match="big_batch_size must be an integer >= 112; got 8"):
         GreedyCoreset(big_batch_size=8)
     with pytest.raises(ConfigError, match="soft_share must be a number from 0 to 1; got 2"):
         GreedyCoreset(soft_share=2)

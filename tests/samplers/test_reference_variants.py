@@ -6,7 +6,7 @@ import pytest
 from unseen.core.config import build
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
-from unseen.samplers import Place, SamplesPerClass
+from unseen.samplers import BatchPosition, SamplesPerClass
 
 LABELS = np.repeat(np.arange(10), [7, 12, 30, 5, 9, 8, 40, 2, 11, 10])
 
@@ -18,7 +18,7 @@ def drawn_with(draw, batch_size=12, per_class=3, labels=LABELS, seed=0):
 def test_the_reference_draws_runs_of_one_class_and_repeats_classes_and_images():
     drawn = drawn_with("reference")
     assert drawn.batches_per_epoch == len(LABELS) // 12
-    batches = np.stack([drawn.batch(Place(0, number)) for number in range(2000)])
+    batches = np.stack([drawn.batch(BatchPosition(0, number)) for number in range(2000)])
     classes = LABELS[batches].reshape(2000, 4, 3)
     assert (classes == classes[:, :, :1]).all()
     assert any(len(np.unique(batch)) < 12 for batch in batches)
@@ -35,12 +35,12 @@ def test_the_stream_shows_every_class_once_an_epoch_and_drops_what_fills_no_batc
     drawn = drawn_with("stream", batch_size=8, per_class=2)
     assert drawn.batches_per_epoch == 2
     for epoch in range(50):
-        shown = np.concatenate([drawn.batch(Place(epoch, number)) for number in range(2)])
+        shown = np.concatenate([drawn.batch(BatchPosition(epoch, number)) for number in range(2)])
         classes, counts = np.unique(LABELS[shown], return_counts=True)
         assert len(classes) == 8
         assert (counts == 2).all()
         assert len(np.unique(shown)) == 16
-    short = drawn_with("stream", batch_size=30, per_class=3).batch(Place(0, 0))
+    short = drawn_with("stream", batch_size=30, per_class=3).batch(BatchPosition(0, 0))
     assert len(np.unique(short[LABELS[short] == 7])) == 2  # a class of two images repeats one of them
     assert len(np.unique(short)) == 29
 
@@ -48,11 +48,11 @@ def test_the_stream_shows_every_class_once_an_epoch_and_drops_what_fills_no_batc
 @pytest.mark.parametrize("draw", ["reference", "stream"])
 def test_a_published_batch_is_a_function_of_seed_and_place(draw):
     forward = drawn_with(draw)
-    expected = [forward.batch(Place(epoch, 0)) for epoch in range(6)]
+    expected = [forward.batch(BatchPosition(epoch, 0)) for epoch in range(6)]
     again = drawn_with(draw)
     for epoch in (5, 0, 3, 3):
-        assert np.array_equal(again.batch(Place(epoch, 0)), expected[epoch])
-    assert not np.array_equal(drawn_with(draw, seed=1).batch(Place(0, 0)), expected[0])
+        assert np.array_equal(again.batch(BatchPosition(epoch, 0)), expected[epoch])
+    assert not np.array_equal(drawn_with(draw, seed=1).batch(BatchPosition(0, 0)), expected[0])
 
 
 def test_what_cannot_be_drawn_is_refused():

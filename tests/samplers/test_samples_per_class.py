@@ -3,7 +3,7 @@ import pytest
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
-from unseen.samplers import EmbeddingAwareBatches, Place, SamplesPerClass
+from unseen.samplers import BatchPosition, EmbeddingAwareBatches, SamplesPerClass
 
 
 def labels_of(sizes):
@@ -12,7 +12,7 @@ def labels_of(sizes):
 
 def batches(dealt, count):
     per_epoch = dealt.batches_per_epoch
-    return [dealt.batch(Place(number // per_epoch, number % per_epoch)) for number in range(count)]
+    return [dealt.batch(BatchPosition(number // per_epoch, number % per_epoch)) for number in range(count)]
 
 
 @pytest.mark.parametrize("name", ["samples_per_class", "ddm", "frd"])
@@ -34,10 +34,10 @@ def test_every_class_is_reached_in_a_round_and_every_image_in_its_rounds():
     dealt = SamplesPerClass(batch_size=6, per_class=3).batches(labels, seed=4)
     assert dealt.batches_per_round == 3
     for start in range(0, 30, 3):
-        seen = np.concatenate([dealt.batch(Place(0, number)) for number in range(start, start + 3)])
+        seen = np.concatenate([dealt.batch(BatchPosition(0, number)) for number in range(start, start + 3)])
         assert set(labels[seen]) == set(range(5))
     rounds = -(-max(sizes) // 3)
-    seen = np.concatenate([dealt.batch(Place(0, number)) for number in range(rounds * 3)])
+    seen = np.concatenate([dealt.batch(BatchPosition(0, number)) for number in range(rounds * 3)])
     assert set(seen) == set(range(len(labels)))
 
 
@@ -59,7 +59,7 @@ def test_a_batch_is_a_function_of_its_place_alone():
     forward = batches(SamplesPerClass(batch_size=6, per_class=2).batches(labels, seed=2), 60)
     dealt = SamplesPerClass(batch_size=6, per_class=2).batches(labels, seed=2)
     for number in (59, 3, 30, 3, 0, 58):
-        assert np.array_equal(batches(dealt, 0) or dealt.batch(Place(0, number)), forward[number])
+        assert np.array_equal(batches(dealt, 0) or dealt.batch(BatchPosition(0, number)), forward[number])
     other = batches(SamplesPerClass(batch_size=6, per_class=2).batches(labels, seed=3), 60)
     assert not all(np.array_equal(one, two) for one, two in zip(forward, other, strict=True))
 
@@ -68,7 +68,7 @@ def test_epochs_continue_the_rounds():
     labels = labels_of([10] * 6)
     dealt = SamplesPerClass(batch_size=12, per_class=2).batches(labels, seed=0)
     assert dealt.batches_per_epoch == 5
-    assert np.array_equal(dealt.batch(Place(1, 2)), dealt.batch(Place(0, 7)))
+    assert np.array_equal(dealt.batch(BatchPosition(1, 2)), dealt.batch(BatchPosition(0, 7)))
 
 
 def test_classes_are_drawn_evenly():
@@ -82,7 +82,7 @@ def test_classes_are_drawn_evenly():
 def test_bad_settings_are_refused():
     with pytest.raises(ConfigError, match="multiple of per_class = 3; got 10"):
         SamplesPerClass(batch_size=10, per_class=3)
-    with pytest.raises(ConfigError, match="per_class must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="per_class must be an integer >= 1; got 0"):
         SamplesPerClass(per_class=0)
     with pytest.raises(DataError, match="no image"):
         SamplesPerClass().batches(np.array([], dtype=np.int64), seed=0)

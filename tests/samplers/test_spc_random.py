@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import ConfigError, DataError
-from unseen.samplers import Place, SamplesPerClassRandom
+from unseen.samplers import BatchPosition, SamplesPerClassRandom
 
 
 def drawn(sizes, batch_size, count, seed=0):
     labels = np.repeat(np.arange(len(sizes)), sizes)
     batches = SamplesPerClassRandom(batch_size=batch_size).batches(labels, seed)
-    return labels, [batches.batch(Place(number, 0)) for number in range(count)]
+    return labels, [batches.batch(BatchPosition(number, 0)) for number in range(count)]
 
 
 @pytest.mark.parametrize("sizes", [[5] * 40, [2, 3, 30, 1, 7, 9], [1, 1, 1, 1, 1, 1, 2]])
@@ -58,7 +58,7 @@ def test_data_without_a_second_image_repeats_one():
 
 
 def test_a_batch_of_one_and_no_data_are_refused():
-    with pytest.raises(ConfigError, match="batch_size must be a whole number >= 2; got 1"):
+    with pytest.raises(ConfigError, match="batch_size must be an integer >= 2; got 1"):
         SamplesPerClassRandom(batch_size=1)
     with pytest.raises(DataError, match="no image"):
         SamplesPerClassRandom().batches(np.array([], dtype=np.int64), 0)

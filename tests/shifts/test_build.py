@@ -15,7 +15,7 @@ WALK = Walk(swaps=2, easier=3, harder=4, removals=3)
 
 
 def ladder_of(catalogue, **settings):
-    return build_ladder(catalogue, catalogue.source.features, start_of(catalogue), **{"walk": WALK, **settings})
+    return build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), **{"walk": WALK, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_rungs_are_chosen_by_name_and_by_distance(ladder):
 def test_validation_classes_of_the_start_are_training_classes_of_the_ladder():
     catalogue = gaussian_catalogue()
     start = split_catalogue(catalogue, "first:validation=0.3")
-    made = build_ladder(catalogue, catalogue.source.features, start, walk=WALK, rungs=["0"])
+    made = build_ladder(catalogue, catalogue.reader.features, start, walk=WALK, rungs=["0"])
     assert {*made.rungs[0].train, *made.rungs[0].validation} == set(catalogue.class_names[:20])
 
 
@@ -90,7 +90,7 @@ def test_what_it_cannot_be_built_on_is_refused():
 def test_a_short_ladder_of_cub_rises_on_both_sides_of_its_start():
     catalogue = load_catalogue(f"features={CUB}")
     # Every tenth dimension: the classes are those of CUB, the time is not.
-    features = np.asarray(catalogue.source.features[:, ::10], np.float32)
+    features = np.asarray(catalogue.reader.features[:, ::10], np.float32)
     start = split_catalogue(catalogue, "first:validation=0")
     steps = ["-20", "-10", "0", "6", "10", "30", "R22"]
     walk = Walk(swaps=2, easier=10, harder=15, removals=11)
@@ -111,5 +111,5 @@ def test_samples_are_measured_at_some_steps_and_at_every_rung(ladder):
     assert set(measured) == {names[0], names[-1], *(rung.step for rung in some.rungs)}
     assert None not in every.values()
     assert all(measured[name] == pytest.approx(every[name], rel=1e-9) for name in measured)
-    with pytest.raises(ConfigError, match="samples must be a whole number"):
+    with pytest.raises(ConfigError, match="samples must be an integer"):
         ladder_of(catalogue, samples=-1)

@@ -16,7 +16,7 @@ PARTED = Sides(np.r_[0:10, 20:30], np.r_[10:20, 30:40])
 @pytest.fixture(scope="module")
 def means():
     catalogue = gaussian_catalogue()
-    return class_means(catalogue.source.features, catalogue.labels)
+    return class_means(catalogue.reader.features, catalogue.labels)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def distances(means, path):
 
 def test_harder_swaps_raise_the_distance_until_the_groups_are_parted(start):
     catalogue = gaussian_catalogue(mixed=0.3, gap=20.0)
-    means = class_means(catalogue.source.features, catalogue.labels)
+    means = class_means(catalogue.reader.features, catalogue.labels)
     # Six classes of each side are on the wrong side; six swaps part the two groups.
     path = list(swap_classes(means, start, swaps=2, iterations=4, history=5))
     assert (np.diff(distances(means, path)) > 0).all()

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from tests.helpers.two_groups import gaussian_catalogue, start_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
-from unseen.data import CatalogueItems
+from unseen.data import CatalogueDataset
 from unseen.evaluation import evaluate
 from unseen.miners.distance import DistanceWeighted
 from unseen.models import Embedder, Identity
@@ -118,7 +118,7 @@ def test_what_cannot_be_asked_is_refused(head):
 def test_a_model_is_adapted_on_a_rung_and_its_backbone_is_not_touched():
     catalogue = gaussian_catalogue(per_class=8, width=5)
     walk = Walk(swaps=2, easier=0, harder=3, removals=1)
-    ladder = build_ladder(catalogue, catalogue.source.features, start_of(catalogue), walk=walk, rungs=3)
+    ladder = build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), walk=walk, rungs=3)
     split = split_of_rung(ladder, catalogue, 3)
     backbone = nn.Sequential(Identity(input_shape=(5,)), nn.BatchNorm1d(5))
     backbone.width, backbone.has_pretrained_weights = 5, False
@@ -127,12 +127,12 @@ def test_a_model_is_adapted_on_a_rung_and_its_backbone_is_not_touched():
         model.head.weight.copy_(torch.eye(5)[:4])
         model.head.bias.zero_()
     before = copy.deepcopy(model.state_dict())
-    items = CatalogueItems(catalogue)
+    items = CatalogueDataset(catalogue)
     found = few_shot_on_rung(model, items, split, ladder, shots=2, how=QUICK, episodes=2)
     assert found.distance == ladder.rungs[2].class_distance
     assert found.classes == split.classes["test"]
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    features = model.backbone.eval()(torch.from_numpy(catalogue.source.features[split.test])).detach()
+    features = model.backbone.eval()(torch.from_numpy(catalogue.reader.features[split.test])).detach()
     names = np.array(catalogue.class_names)[catalogue.labels[split.test]]
     again = few_shot(
         features, names, model.head, ladder.support, shots=2, how=QUICK, episodes=2, distance=found.distance

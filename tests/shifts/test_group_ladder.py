@@ -20,7 +20,7 @@ def catalogue():
 
 
 def ladder_by(catalogue, **settings):
-    return build_group_ladder(catalogue, catalogue.source.features, **settings)
+    return build_group_ladder(catalogue, catalogue.reader.features, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_one_group_tests_and_all_others_train(catalogue, ladder):
 
 def test_distances_are_those_of_the_sides_and_rise(catalogue, ladder):
     labels = {name: label for label, name in enumerate(catalogue.class_names)}
-    features = catalogue.source.features.astype(np.float64)
+    features = catalogue.reader.features.astype(np.float64)
     means = class_means(features, catalogue.labels)
     found = [rung.class_distance for rung in ladder.rungs]
     assert found == sorted(set(found))

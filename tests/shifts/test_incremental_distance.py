@@ -25,7 +25,7 @@ def both(distances, sides):
 @pytest.mark.parametrize("width", [3, 30])
 def test_distances_along_a_path_are_those_computed_afresh(width):
     catalogue = gaussian_catalogue(width=width)
-    features, labels = catalogue.source.features.astype(np.float64), catalogue.labels
+    features, labels = catalogue.reader.features.astype(np.float64), catalogue.labels
     distances = Distances(features, labels)
     start = Sides(np.arange(20), np.arange(20, 40))
     path = list(swap_classes(distances.means, start, swaps=2, iterations=8, history=5))
@@ -58,7 +58,7 @@ def test_classes_that_differ_by_spread_alone_are_at_the_difference_of_their_devi
 def test_a_division_against_itself_is_at_zero():
     catalogue = gaussian_catalogue()
     same = np.arange(20)
-    found = both(Distances(catalogue.source.features, catalogue.labels), Sides(same, same.copy()))
+    found = both(Distances(catalogue.reader.features, catalogue.labels), Sides(same, same.copy()))
     assert found == pytest.approx({"class": 0, "sample": 0}, abs=1e-9)
 
 

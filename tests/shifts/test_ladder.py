@@ -16,7 +16,7 @@ from unseen.shifts.ladder import rung_of
 def ladder():
     catalogue = gaussian_catalogue()
     walk = Walk(swaps=2, easier=0, harder=3, removals=2)
-    return build_ladder(catalogue, catalogue.source.features, start_of(catalogue), walk=walk, rungs=4)
+    return build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), walk=walk, rungs=4)
 
 
 @pytest.fixture

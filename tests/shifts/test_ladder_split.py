@@ -19,9 +19,9 @@ def place(tmp_path):
     """Features and a ladder of them, as files."""
     made = gaussian_catalogue(per_class=8)
     names = np.array(made.class_names)[made.labels]
-    np.savez(tmp_path / "features.npz", features=made.source.features, labels=names)
+    np.savez(tmp_path / "features.npz", features=made.reader.features, labels=names)
     catalogue = load_catalogue(f"features={tmp_path / 'features.npz'}")
-    ladder = build_ladder(catalogue, catalogue.source.features, start_of(catalogue), walk=WALK, rungs=4)
+    ladder = build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), walk=WALK, rungs=4)
     write_ladder(tmp_path / "ladder.json", ladder)
     return tmp_path
 

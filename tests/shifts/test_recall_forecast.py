@@ -70,7 +70,7 @@ def test_the_order_of_rungs_does_not_matter():
 
 def test_recall_equals_a_loop_and_smaller_galleries_are_easier():
     made = gaussian_catalogue(classes=12, per_class=6, gap=0.0, mixed=0.0)
-    rows, labels = made.source.features, made.labels
+    rows, labels = made.reader.features, made.labels
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     hits = []
     for number, own in enumerate(unit):
@@ -87,7 +87,7 @@ def test_recall_equals_a_loop_and_smaller_galleries_are_easier():
 
 def test_galleries_of_fewer_images_of_a_class_are_harder_and_equal_for_samples_of_any_size():
     made = gaussian_catalogue(classes=30, per_class=40, gap=0.0, mixed=0.0)
-    rows, labels = made.source.features, made.labels
+    rows, labels = made.reader.features, made.labels
     thinned = np.flatnonzero(np.arange(len(labels)) % 10 == 0)  # 4 images of each class
     few = gallery_recall(rows[thinned], labels[thinned])
     alike = gallery_recall(rows, labels, per_class=4)
@@ -99,7 +99,7 @@ def test_galleries_of_fewer_images_of_a_class_are_harder_and_equal_for_samples_o
 
 def test_chance_explains_the_distance_of_random_groups_of_any_size():
     made = gaussian_catalogue(classes=120, per_class=10, gap=0.0, mixed=0.0)
-    rows, labels = made.source.features, made.labels
+    rows, labels = made.reader.features, made.labels
     rate = chance_rate(rows, labels)
     generator = np.random.default_rng(1)
     for count in (12, 30):
@@ -131,7 +131,7 @@ def test_recalls_are_brought_to_the_spread_of_deployment_as_far_as_galleries_rea
 
 def test_spread_equals_a_loop_and_is_brought_to_another_number_of_classes():
     made = gaussian_catalogue(classes=40, per_class=50, gap=0.0, mixed=0.0)
-    rows, labels = made.source.features.astype(np.float64), made.labels
+    rows, labels = made.reader.features.astype(np.float64), made.labels
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     mean = unit.mean(axis=0)
     assert spread_of(rows * 3) == pytest.approx(np.mean([((row - mean) ** 2).sum() for row in unit]))

@@ -21,7 +21,7 @@ WALK = Walk(swaps=1, easier=6, harder=10, removals=4)
 def train_and_deployed(*, moved=0.0):
     """Classes of one distribution, every fourth held out as deployment, which may be moved along an axis."""
     made = gaussian_catalogue(classes=80, per_class=12, gap=4.0, mixed=0.5)
-    rows = np.asarray(made.source.features, np.float64)
+    rows = np.asarray(made.reader.features, np.float64)
     is_held = made.labels % 4 == 3
     kept = gaussian_catalogue(classes=60, per_class=12)
     assert np.array_equal(kept.labels, np.unique(made.labels[~is_held], return_inverse=True)[1])

@@ -13,7 +13,7 @@ from unseen.shifts.steps import Walk, walk_ladder
 @pytest.fixture(scope="module")
 def distances():
     catalogue = gaussian_catalogue(mixed=0.3)
-    return Distances(catalogue.source.features, catalogue.labels)
+    return Distances(catalogue.reader.features, catalogue.labels)
 
 
 START = Sides(np.arange(20), np.arange(20, 40))
@@ -61,7 +61,7 @@ def test_a_step_is_two_percent_of_the_smaller_side_unless_it_is_stated():
 
 @pytest.mark.parametrize("setting", ["swaps", "easier", "harder", "removals", "history", "easier_history"])
 def test_a_walk_of_less_than_nothing_is_refused(setting):
-    with pytest.raises(ConfigError, match=f"Walk: {setting} must be a whole number"):
+    with pytest.raises(ConfigError, match=f"Walk: {setting} must be an integer"):
         Walk(**{setting: -1})
 
 
@@ -73,7 +73,7 @@ def test_no_steps_but_the_start_are_a_walk(distances):
 def test_the_same_walk_gives_the_same_steps(distances):
     catalogue = gaussian_catalogue(mixed=0.3)
     walk = Walk(swaps=2, easier=3, harder=3, removals=2)
-    other = walk_ladder(Distances(catalogue.source.features, catalogue.labels), START, walk)
+    other = walk_ladder(Distances(catalogue.reader.features, catalogue.labels), START, walk)
     for one, two in zip(walk_ladder(distances, START, walk), other, strict=True):
         assert all(map(np.array_equal, one.sides, two.sides))
         # The distances were followed along another path before: equal but for rounding.

@@ -100,7 +100,7 @@ def test_workers_that_cannot_start_are_an_error_and_no_fault_of_the_cells(tmp_pa
 
 @pytest.mark.parametrize("settings", [{"workers": 0}, {"threads": 0}, {"max_attempts": 0}])
 def test_settings_out_of_range_are_refused(tmp_path, settings):
-    with pytest.raises(ConfigError, match=r"must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match=r"must be an integer >= 1; got 0"):
         run(make_cells("well"), tmp_path, **settings)
 
 

@@ -16,7 +16,7 @@ from tests.helpers.small_runs import (
 )
 from unseen.core.registry import REGISTRIES
 from unseen.runs import run
-from unseen.samplers import Place
+from unseen.samplers import BatchPosition
 from unseen.training.stream import ItemKeys, stream
 
 FED = ("ddm", "frd", "gc")
@@ -53,7 +53,7 @@ def test_a_checkpoint_without_the_store_would_not_do(tmp_path, monkeypatch):
     restore = type(REGISTRIES["sampler"]["gc"]().batches(np.zeros(3), 0)).restore
     shuffled = {"rows": lambda rows: rows[::-1]}
     monkeypatch.setattr(
-        "unseen.samplers.embedding_store.StoredBatches.restore",
+        "unseen.samplers.embedding_store.EmbeddingStoreBatches.restore",
         lambda self, state: restore(
             self, {name: shuffled.get(name, lambda x: x)(each) for name, each in state.items()}
         ),
@@ -143,4 +143,4 @@ def test_no_batch_of_an_epoch_is_asked_for_before_the_one_before_is_over(workers
     assert len(given) == 7
     expected = ItemKeys(recording, np.arange(20), 0, 1, 8)
     assert given == [[item_key.index for item_key in item_keys] for item_keys in expected]
-    assert recording.asked[0][0] == Place(0, 1)
+    assert recording.asked[0][0] == BatchPosition(0, 1)

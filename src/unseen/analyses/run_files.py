@@ -7,7 +7,7 @@ from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json, sha256_of, write_json
 from unseen.core.paths import cache_folder
-from unseen.data import CatalogueItems, Split
+from unseen.data import CatalogueDataset, Split
 from unseen.models import Embedder
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.recipe import Recipe
@@ -46,7 +46,7 @@ class TrainedPart(NamedTuple):
     recipe: Recipe
     split: Split
     model: Embedder
-    inputs: CatalogueItems
+    inputs: CatalogueDataset
 
 
 def load_trained_part(folder: Path, *, cache: Path | None, workers: int = 0) -> TrainedPart:

@@ -17,8 +17,7 @@ from unseen.analyses.spectral.trained_methods import (
 from unseen.core.errors import DataError
 from unseen.core.registry import analysis
 from unseen.core.text import listed
-from unseen.figures.drawing import spread
-from unseen.figures.style import BLUE, FAINT, GREY, INK, ORANGE, label, panels
+from unseen.figures.style import BLUE, FAINT, GREY, INK, ORANGE, label, panels, spread_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,7 +128,7 @@ def _name(axes: "Axes", methods: Sequence[TrainedMethod]) -> None:
     """Names in a column at the right, a thin line to each point."""
     low, high = axes.get_ylim()
     heights = [(method.scores.mean() - low) / (high - low) for method in methods]
-    heights = spread(heights, min(0.07, 1 / max(len(methods), 1)), 0.02, 0.98)
+    heights = spread_labels(heights, min(0.07, 1 / max(len(methods), 1)), 0.02, 0.98)
     for method, height in zip(methods, heights, strict=True):
         axes.annotate(
             label(method.name),

@@ -14,7 +14,7 @@ from unseen.core.config import Record
 from unseen.core.csv_table import csv_of
 from unseen.core.errors import DataError
 from unseen.core.files import write_bytes, write_text
-from unseen.figures.style import drawn
+from unseen.figures.style import render_png
 from unseen.studies.results.content import Picture
 
 FOLDER = "analyses"
@@ -53,7 +53,7 @@ def write_analysis(study: Path, name: str, settings: Record, result: AnalysisRes
     )
     stem = "-".join(part for part in (name, re.sub(r"[^\w.-]", "_", result.variant.replace("@", "-at-"))) if part)
     path = study / FOLDER / f"{stem}.json"
-    write_bytes(path.with_suffix(".png"), drawn(result.draw))
+    write_bytes(path.with_suffix(".png"), render_png(result.draw))
     write_text(path.with_suffix(".csv"), csv_of(stored.columns, stored.rows))
     write_text(path, stored.model_dump_json(indent=2) + "\n")
     return path

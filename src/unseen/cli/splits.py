@@ -80,7 +80,7 @@ def build(
         walked |= {f"--{key}": value for key, value in own.items()}
         for name, value in walked.items():
             if value is not None:
-                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Use no {name}.")
+                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Leave {name} out.")
         make = partial(group_ladder, rungs=rungs if steps is None else _listed(steps), seed=seed)
     else:
         walk, chosen = _walk_and_rungs(data, rungs, distances, steps, own)
@@ -154,7 +154,7 @@ def show(
     from unseen.analyses.shift.ladder_figures import distance_figure
     from unseen.core.console import console
     from unseen.core.files import write_bytes
-    from unseen.figures.style import drawn
+    from unseen.figures.style import render_png
     from unseen.shifts import read_ladder
 
     ladder = read_ladder(file)
@@ -169,7 +169,7 @@ def show(
     for name, draw in chain([distances], figures):
         path = folder / f"{file.stem}-{name}.png"
         with console().status(f"drawing {name}"):
-            write_bytes(path, drawn(draw))
+            write_bytes(path, render_png(draw))
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 

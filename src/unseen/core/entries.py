@@ -1,4 +1,4 @@
-"""Entries: what can be said of a component, its name, summary and settings, by reading its source only."""
+"""Entries: name, summary and settings of a component, read from its source without importing it."""
 
 import ast
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Entry:
-    """What can be said of a component without importing it."""
+    """What is known of a component without importing it."""
 
     name: str
     summary: str
@@ -65,8 +65,8 @@ def arguments_of(node: ast.ClassDef | ast.FunctionDef) -> tuple[Argument, ...]:
 
 
 def constructor_of(node: ast.ClassDef) -> ast.FunctionDef | None:
-    """The constructor that a class defines itself, if it does."""
-    return next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    """The constructor that a class defines itself, if any."""
+    return next((item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None)
 
 
 def _registered_name(decorator: ast.expr, kind: str) -> str | None:

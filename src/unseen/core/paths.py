@@ -1,4 +1,4 @@
-"""Where files of this user lie."""
+"""Folders of the current user."""
 
 from pathlib import Path
 
@@ -6,5 +6,5 @@ from platformdirs import user_cache_path
 
 
 def cache_folder() -> Path:
-    """The folder of caches where a command or a call names none; `XDG_CACHE_HOME` moves it, as for other programs."""
+    """The default cache folder; `XDG_CACHE_HOME` moves it, as for other programs."""
     return user_cache_path("unseen", appauthor=False)

@@ -1,4 +1,4 @@
-"""Foreign components: which losses and miners pytorch-metric-learning offers, read from its source, not imported."""
+"""The losses and miners of pytorch-metric-learning, read from its source without importing it."""
 
 import ast
 import importlib.util
@@ -8,25 +8,25 @@ from unseen.core.entries import REQUIRED, Argument, Entry, arguments_of, constru
 
 LIBRARY = "pytorch_metric_learning"
 PREFIX = "pml."
-"""What stands before the name of a class of that library: `pml.TripletMarginLoss`."""
+"""Prefix of the names of that library's classes: `pml.TripletMarginLoss`."""
 
 UNFIT = {
-    "CrossBatchMemory": "the place in its queue is in no checkpoint; use cross_batch_memory:loss=(pml.ContrastiveLoss)",
-    "DynamicSoftMarginLoss": "its histogram is in no checkpoint, so a run could not be continued",
-    "EmbeddingsAlreadyPackagedAsTriplets": "batches here are not packed as triplets",
-    "GenericPairLoss": "it is the base of other losses",
+    "CrossBatchMemory": "its queue position is not checkpointed; use cross_batch_memory:loss=(pml.ContrastiveLoss)",
+    "DynamicSoftMarginLoss": "its histogram is not checkpointed, so a run could not be resumed",
+    "EmbeddingsAlreadyPackagedAsTriplets": "batches here are not packaged as triplets",
+    "GenericPairLoss": "it is a base class of other losses",
     "ManifoldLoss": "it takes no labels",
-    "MultipleLosses": "it is made of other losses",
+    "MultipleLosses": "it is a combination of other losses",
     "SelfSupervisedLoss": "it takes two views of each image instead of labels",
     "VICRegLoss": "it takes two views of each image instead of labels",
 }
-"""Classes of the library that a run cannot use, and why."""
+"""Classes of the library that a run cannot use, with the reason."""
 
 _NO_SETTINGS = ("collect_stats", "weight_init_func")
 
 
 def pml_entries(part: str) -> dict[str, Entry]:
-    """Name -> entry of the library's "losses" or "miners" that a run can use; empty where it is not installed."""
+    """Name -> entry of the "losses" or "miners" of the library that a run can use; empty if it is not installed."""
     spec = importlib.util.find_spec(LIBRARY)
     if spec is None or not spec.submodule_search_locations:
         return {}
@@ -54,22 +54,22 @@ def pml_entries(part: str) -> dict[str, Entry]:
 
 
 def _settings(node: ast.ClassDef, classes: dict[str, ast.ClassDef], taken: set[str]) -> list[Argument]:
-    """What a class takes and what it passes on to its bases by **kwargs, less what it fixes for them itself."""
-    found = [argument for argument in arguments_of(node) if argument.name not in taken]
-    taken |= {argument.name for argument in found}
+    """The arguments of a class and those it passes on to its bases by **kwargs, except those that it fixes itself."""
+    arguments = [argument for argument in arguments_of(node) if argument.name not in taken]
+    taken |= {argument.name for argument in arguments}
     init = constructor_of(node)
     if init is not None:
         if init.args.kwarg is None:
-            return found
+            return arguments
         taken |= _fixed(init)
     for base in node.bases:
         if isinstance(base, ast.Name) and base.id in classes:
-            found += _settings(classes[base.id], classes, taken)
-    return found
+            arguments += _settings(classes[base.id], classes, taken)
+    return arguments
 
 
 def _fixed(init: ast.FunctionDef) -> set[str]:
-    """The arguments that a constructor gives to the one above it by name and does not read from its **kwargs."""
+    """The arguments that a constructor passes to its base by name and does not read from its **kwargs."""
     fixed, read = set(), set()
     for node in ast.walk(init):
         match node:
@@ -81,7 +81,7 @@ def _fixed(init: ast.FunctionDef) -> set[str]:
 
 
 def _typed(argument: Argument) -> Argument:
-    """The argument with the type that its default shows, as the library states few."""
+    """The argument with the type of its default, as the library annotates few."""
     if argument.default == REQUIRED:
         return Argument(argument.name, argument.type or "int | float", argument.default)
     if argument.default in ("True", "False"):

@@ -1,13 +1,13 @@
-"""Registries: a component's name leads to its file, and its file is read before it is run.
+"""Registries: named components, found by reading their source before anything is imported.
 
 A component registers by a decorator with a literal name::
 
     @loss("margin")
     class Margin(nn.Module): ...
 
-What a package offers is found by reading the syntax of its files, so that `unseen list losses` needs no torch;
-a component's module is imported only when it is asked for. Losses and miners of pytorch-metric-learning have names
-that begin with `pml.`; they are there when the library is.
+The components of a package are found by parsing its files, so that `unseen list losses` needs no torch; a component's
+module is imported when the component is first used. Losses and miners of pytorch-metric-learning have names that begin
+with `pml.`; they are available if the library is installed.
 """
 
 import difflib
@@ -26,9 +26,9 @@ Component = TypeVar("Component", bound=Callable[..., Any])
 
 
 class Registry:
-    """The named components of one kind, living in the files of one package or of a few.
+    """The named components of one kind, in the files of one or a few packages.
 
-    `foreign` is the module whose `adapted(kind, entry)` makes a component of ours from a class of another library.
+    `foreign` is the module whose `adapted(kind, entry)` wraps a class of pytorch-metric-learning as a component.
     """
 
     def __init__(self, kind: str, *packages: str, plural: str | None = None, foreign: str | None = None) -> None:
@@ -40,7 +40,7 @@ class Registry:
         self._adapted: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Callable[[Component], Component]:
-        """Register the decorated class or function; a name that is taken is refused."""
+        """Register the decorated class or function; a name that is already taken is an error."""
 
         def register(component: Component) -> Component:
             known = self._loaded.get(name)
@@ -55,7 +55,7 @@ class Registry:
             shipped = self._shipped.get(name)
             if shipped is not None and component.__module__ != shipped.module:
                 raise ConfigError(
-                    f"{self.kind} '{name}' is registered already by {shipped.module}", hint="Use another name."
+                    f"{self.kind} '{name}' is registered already by {shipped.module}", hint="Choose another name."
                 )
             self._loaded[name] = component
             return component
@@ -63,7 +63,7 @@ class Registry:
         return register
 
     def __getitem__(self, name: str) -> Any:
-        """The component of that name; its module is imported if need be."""
+        """The component of that name; its module is imported if necessary."""
         if self.foreign is not None and name.startswith(PREFIX):
             if name not in self._adapted:
                 adapted = importlib.import_module(self.foreign).adapted
@@ -79,15 +79,15 @@ class Registry:
         return name in self._shipped or name in self._loaded or name in self._foreign
 
     def names(self) -> list[str]:
-        """All names of ours, sorted."""
+        """The names of our own components, sorted."""
         return sorted(self._shipped.keys() | self._loaded.keys())
 
     def foreign_names(self) -> list[str]:
-        """All names of the other library, sorted; none where it is not installed."""
+        """The names of pytorch-metric-learning's components, sorted; empty if it is not installed."""
         return sorted(self._foreign)
 
     def entry(self, name: str) -> Entry:
-        """Name, summary and arguments of a component; those that ship are read without an import."""
+        """Name, summary and arguments of a component; those of this package are read without importing them."""
         if name in self._shipped:
             return self._shipped[name]
         if name in self._foreign:
@@ -95,24 +95,22 @@ class Registry:
         if name in self._loaded:
             component = self._loaded[name]
             source = importlib.import_module(component.__module__).__file__
-            found = read_entries(Path(source), component.__module__, self.kind) if source else {}
+            entries = read_entries(Path(source), component.__module__, self.kind) if source else {}
             summary = (component.__doc__ or "").strip().split("\n")[0]
-            return found.get(name, Entry(name, summary, (), component.__module__, component.__qualname__))
+            return entries.get(name, Entry(name, summary, (), component.__module__, component.__qualname__))
         raise self.unknown(name)
 
-    def name_of(self, component: Any) -> str:
+    def name_of(self, component: object) -> str:
         """The registered name of a component or of an instance of it."""
-        named = self._loaded | self._adapted
-        wanted = component if callable(component) and component in named.values() else type(component)
-        for name, known in named.items():
-            if known is wanted:
-                return name
-        raise ConfigError(
-            f"{wanted.__name__} is not a registered {self.kind}", hint=f'Use the decorator @{self.kind}("name").'
-        )
+        for candidate in (component, type(component)):
+            for name, registered in (self._loaded | self._adapted).items():
+                if registered is candidate:
+                    return name
+        name = getattr(component, "__name__", type(component).__name__)
+        raise ConfigError(f"{name} is not a registered {self.kind}", hint=f'Register it by @{self.kind}("name").')
 
     def unknown(self, name: str) -> ConfigError:
-        """The error for a name that nobody registered, with the nearest one that somebody did."""
+        """The error for an unknown name, which suggests the nearest known one."""
         if self.foreign is not None and name.startswith(PREFIX):
             return self._unknown_foreign(name)
         return ConfigError(
@@ -124,7 +122,7 @@ class Registry:
         if not self._foreign:
             return ConfigError(
                 f"{self.kind} '{name}' is one of pytorch-metric-learning, which is not installed",
-                hint="Use pip install pytorch-metric-learning.",
+                hint="Run pip install pytorch-metric-learning.",
             )
         reason = UNFIT.get(name.removeprefix(PREFIX))
         if reason is not None:
@@ -139,9 +137,7 @@ class Registry:
     def _shipped(self) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
         for package in self.packages:
-            spec = importlib.util.find_spec(package)
-            folders = (spec.submodule_search_locations if spec else None) or []
-            for path in sorted(path for folder in folders for path in Path(folder).glob("*.py")):
+            for path in sorted(path for folder in _folders(package) for path in folder.glob("*.py")):
                 module = package if path.stem == "__init__" else f"{package}.{path.stem}"
                 for name, entry in read_entries(path, module, self.kind).items():
                     if name in entries:
@@ -152,8 +148,15 @@ class Registry:
         return entries
 
 
+def _folders(package: str) -> list[Path]:
+    """The folders of a package; unlike `find_spec` of the whole name, this does not import its parents."""
+    top, *below = package.split(".")
+    spec = importlib.util.find_spec(top)
+    return [Path(folder, *below) for folder in (spec and spec.submodule_search_locations) or []]
+
+
 def nearest(name: str, known: list[str]) -> str:
-    """The words "; did you mean ...?" when a known name is near, otherwise nothing.
+    """The suggestion "; did you mean ...?" if a known name is near, otherwise an empty string.
 
     >>> nearest("multisimilarity", ["margin", "multi_similarity"])
     "; did you mean 'multi_similarity'?"
@@ -176,25 +179,8 @@ schedule = Registry("schedule", "unseen.training")
 score = Registry("score", "unseen.evaluation.scores")
 analysis = Registry("analysis", "unseen.analyses", plural="analyses")
 
-REGISTRIES: dict[str, Registry] = {
-    registry.kind: registry
-    for registry in (
-        loss,
-        uncertainty,
-        miner,
-        method,
-        sampler,
-        backbone,
-        data,
-        split,
-        transform,
-        optimizer,
-        schedule,
-        score,
-        analysis,
-    )
-}
+_ARGUMENTS = (loss, uncertainty, miner, method, sampler, backbone, data, split, transform, optimizer, schedule)
+REGISTRIES: dict[str, Registry] = {registry.kind: registry for registry in (*_ARGUMENTS, score, analysis)}
 
-# Arguments whose value is a component of its own, by the argument's name.
-COMPONENT_ARGUMENTS: dict[str, Registry] = {**REGISTRIES, "pair_loss": loss}
-del COMPONENT_ARGUMENTS["score"], COMPONENT_ARGUMENTS["analysis"]  # a `score` argument is a name such as recall@1
+COMPONENT_ARGUMENTS: dict[str, Registry] = {registry.kind: registry for registry in _ARGUMENTS} | {"pair_loss": loss}
+"""Arguments whose value is itself a component, by the argument's name; a `score` is a name such as recall@1."""

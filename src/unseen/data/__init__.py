@@ -1,21 +1,21 @@
 """Data: catalogues of images or features, their class splits, and the batches made of them."""
 
 from unseen.data.batches import Batch as Batch
-from unseen.data.batches import CatalogueItems as CatalogueItems
+from unseen.data.batches import CatalogueDataset as CatalogueDataset
 from unseen.data.batches import ItemKey as ItemKey
-from unseen.data.batches import in_order as in_order
-from unseen.data.batches import loader as loader
+from unseen.data.batches import evaluation_batches as evaluation_batches
+from unseen.data.batches import make_loader as make_loader
 from unseen.data.catalogue import Catalogue as Catalogue
-from unseen.data.catalogue import Source as Source
+from unseen.data.catalogue import ItemReader as ItemReader
 from unseen.data.decoding import decode as decode
 from unseen.data.factory import check_images as check_images
 from unseen.data.factory import load_catalogue as load_catalogue
 from unseen.data.factory import split_catalogue as split_catalogue
-from unseen.data.integrity import Examination as Examination
-from unseen.data.integrity import examine as examine
-from unseen.data.item_sources import FeatureArray as FeatureArray
-from unseen.data.item_sources import ImageFiles as ImageFiles
-from unseen.data.item_sources import ImagesInMemory as ImagesInMemory
+from unseen.data.integrity import IntegrityReport as IntegrityReport
+from unseen.data.integrity import check_integrity as check_integrity
+from unseen.data.item_readers import FeatureArray as FeatureArray
+from unseen.data.item_readers import ImageFiles as ImageFiles
+from unseen.data.item_readers import ImagesInMemory as ImagesInMemory
 from unseen.data.sources.cars196 import cars196 as cars196
 from unseen.data.sources.cub200 import cub200 as cub200
 from unseen.data.sources.features import features as features
@@ -27,8 +27,8 @@ from unseen.data.sources.table import table as table
 from unseen.data.splits import ByClasses as ByClasses
 from unseen.data.splits import ByFraction as ByFraction
 from unseen.data.splits import ByGroups as ByGroups
-from unseen.data.splits import First as First
-from unseen.data.splits import Given as Given
+from unseen.data.splits import FirstClasses as FirstClasses
+from unseen.data.splits import Predefined as Predefined
 from unseen.data.splits import Split as Split
 from unseen.data.transforms import Crop as Crop
 from unseen.data.transforms import Plain as Plain

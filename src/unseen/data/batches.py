@@ -15,7 +15,7 @@ from unseen.core.errors import ConfigError, DataError, UnseenError
 from unseen.core.processes import die_with_parent
 from unseen.core.randomness import torch_generator
 from unseen.data.catalogue import Catalogue
-from unseen.data.item_sources import FeatureArray, ImageFiles, ImagesInMemory
+from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
 from unseen.data.row_cache import CachedRows
 from unseen.data.transforms import Transform
 
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     indices: Tensor
 
 
-class CatalogueItems(Dataset[Any]):
+class CatalogueDataset(Dataset[Any]):
     """The items of a catalogue as tensors, loaded a batch at a time.
 
     ==================  ===================================================================================
@@ -50,9 +50,9 @@ class CatalogueItems(Dataset[Any]):
     """
 
     def __init__(self, catalogue: Catalogue, transform: Transform | None = None) -> None:
-        if isinstance(catalogue.source, ImageFiles) and transform is None:
+        if isinstance(catalogue.reader, ImageFiles) and transform is None:
             raise ConfigError("image files need a transform", hint="Use transform crop or plain.")
-        if isinstance(catalogue.source, FeatureArray | CachedRows) and transform is not None:
+        if isinstance(catalogue.reader, FeatureArray | CachedRows) and transform is not None:
             raise ConfigError("features take no transform", hint="Use none.")
         self.catalogue = catalogue
         self.transform = transform
@@ -63,8 +63,8 @@ class CatalogueItems(Dataset[Any]):
     @cached_property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one input of a network, as the first item has it."""
-        if isinstance(self.catalogue.source, CachedRows):
-            return self.catalogue.source.plain.shape[1:]  # the first item may not be in the cache
+        if isinstance(self.catalogue.reader, CachedRows):
+            return self.catalogue.reader.plain.shape[1:]  # the first item may not be in the cache
         return tuple(self[ItemKey(0, None)].inputs.shape[1:])
 
     def __getitem__(self, item_key: ItemKey) -> Batch:
@@ -73,36 +73,36 @@ class CatalogueItems(Dataset[Any]):
     def __getitems__(self, item_keys: Sequence[ItemKey]) -> Batch:
         """The batch of these item_keys; the DataLoader calls this with all of them at once."""
         indices = np.fromiter((item_key.index for item_key in item_keys), np.int64, len(item_keys))
-        source = self.catalogue.source
+        reader = self.catalogue.reader
         if self.transform is not None:
             inputs = _stacked([self._item(item_key) for item_key in item_keys])
-        elif isinstance(source, FeatureArray):
-            inputs = _as_float32(source.features[indices])
-        elif isinstance(source, CachedRows):
-            inputs = _as_float32(source.rows(indices, [item_key.key for item_key in item_keys]))
+        elif isinstance(reader, FeatureArray):
+            inputs = _as_float32(reader.features[indices])
+        elif isinstance(reader, CachedRows):
+            inputs = _as_float32(reader.rows(indices, [item_key.key for item_key in item_keys]))
         else:
-            assert isinstance(source, ImagesInMemory), "a source of an unknown kind needs a transform"
-            inputs = _scaled(source.pixels[indices])
+            assert isinstance(reader, ImagesInMemory), "a reader of an unknown kind needs a transform"
+            inputs = _scaled(reader.pixels[indices])
         return Batch(inputs, torch.from_numpy(self.catalogue.labels[indices]), torch.from_numpy(indices))
 
     def _item(self, item_key: ItemKey) -> Tensor:
-        source = self.catalogue.source
-        if isinstance(source, ImageFiles):
-            source.verify(item_key.index)
-        picture = source.image(item_key.index)
+        reader = self.catalogue.reader
+        if isinstance(reader, ImageFiles):
+            reader.verify(item_key.index)
+        picture = reader.image(item_key.index)
         assert picture is not None, "images have a picture"
         assert self.transform is not None, "only items with a transform are loaded one by one"
         return self.transform(picture, item_key.key)
 
 
-def in_order(indices: Sequence[int] | np.ndarray, batch_size: int) -> list[list[ItemKey]]:
+def evaluation_batches(indices: Sequence[int] | np.ndarray, batch_size: int) -> list[list[ItemKey]]:
     """Item keys for evaluation: these items in order, without augmentation; the last batch may be smaller."""
-    check_count("in_order", "batch_size", batch_size)
+    check_count("evaluation_batches", "batch_size", batch_size)
     item_keys = [ItemKey(int(index), None) for index in indices]
     return [item_keys[start : start + batch_size] for start in range(0, len(item_keys), batch_size)]
 
 
-def loader(
+def make_loader(
     dataset: Dataset[Any],
     item_keys: Iterable[Sequence[Any]],
     *,

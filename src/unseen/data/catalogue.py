@@ -18,7 +18,7 @@ SmallClasses = Literal["refuse", "drop", "keep"]
 SIDES = ("train", "validation", "test")
 
 
-class Source(Protocol):
+class ItemReader(Protocol):
     """Where the content of items comes from."""
 
     kind: Kind
@@ -49,7 +49,7 @@ class Catalogue:
     """
 
     name: str
-    source: Source
+    reader: ItemReader
     labels: np.ndarray
     class_names: tuple[str, ...]
     ids: tuple[str, ...]
@@ -60,7 +60,7 @@ class Catalogue:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        assert len(self.labels) == len(self.ids) == len(self.source), "labels, ids and source tell of different items"
+        assert len(self.labels) == len(self.ids) == len(self.reader), "labels, ids and reader tell of different items"
         for known in (self.fixed_split, self.is_query, self.is_gallery):
             assert known is None or len(known) == len(self.labels), "a column tells of other items than the labels"
         assert self.class_groups is None or len(self.class_groups) == len(self.class_names), "a class lacks its group"
@@ -80,20 +80,20 @@ class Catalogue:
             {
                 "ids": list(self.ids),
                 "classes": [self.class_names[label] for label in self.labels],
-                "content": self.source.content_hash(),
+                "content": self.reader.content_hash(),
             }
         )
 
     def describe(self) -> str:
         """One line: how many items of how many classes, and of how many groups."""
         groups = f" in {len(set(self.class_groups))} groups" if self.class_groups else ""
-        return f"{self.name}: {len(self):,} {self.source.kind}, {len(self.class_names):,} classes{groups}"
+        return f"{self.name}: {len(self):,} {self.reader.kind}, {len(self.class_names):,} classes{groups}"
 
 
-def in_class_order(names: set[str]) -> tuple[str, ...]:
+def sort_class_names(names: set[str]) -> tuple[str, ...]:
     """Class names sorted; by value where all of them are whole numbers.
 
-    >>> in_class_order({"10", "9", "-1"}), in_class_order({"10", "9", "b"})
+    >>> sort_class_names({"10", "9", "-1"}), sort_class_names({"10", "9", "b"})
     (('-1', '9', '10'), ('10', '9', 'b'))
     """
     try:
@@ -102,7 +102,7 @@ def in_class_order(names: set[str]) -> tuple[str, ...]:
         return tuple(sorted(names))
 
 
-def positions_to_keep(owner: str, classes: Sequence[str], policy: SmallClasses) -> tuple[list[int], list[str]]:
+def apply_small_class_policy(owner: str, classes: Sequence[str], policy: SmallClasses) -> tuple[list[int], list[str]]:
     """Which items stay, given the class of each and what is to happen to classes of a single item; with notes.
 
     Raises:  `DataError` if such a class is refused, or fewer than two classes stay

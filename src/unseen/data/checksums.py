@@ -12,7 +12,9 @@ from unseen.core.files import read_json, write_json
 from unseen.core.paths import cache_folder
 
 
-def record_sums(root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.ndarray, sums: Sequence[str]) -> Path:
+def record_checksums(
+    root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.ndarray, sums: Sequence[str]
+) -> Path:
     """Record the SHA-256 of files below a root, with the size and time each had; gives the file of the record.
 
     What was recorded earlier of other files below the same root stays.
@@ -25,7 +27,7 @@ def record_sums(root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.n
     return place
 
 
-def recorded_sums(root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.ndarray) -> list[str | None]:
+def recorded_checksums(root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.ndarray) -> list[str | None]:
     """The recorded SHA-256 of each file; None where there is none, or where size or time are not what they were."""
     known = _read(_record_of(root))
     if not known:

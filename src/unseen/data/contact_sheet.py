@@ -28,9 +28,9 @@ def contact_sheet(
     """
     check_count("contact_sheet", "classes", classes)
     check_count("contact_sheet", "per_class", per_class)
-    if catalogue.source.kind == "features" and catalogue.source.image(0) is None:
-        raise DataError(f"{catalogue.name}: there are no pictures to show", got=catalogue.source.kind)
-    rows = spread(range(len(catalogue.class_names)), classes)
+    if catalogue.reader.kind == "features" and catalogue.reader.image(0) is None:
+        raise DataError(f"{catalogue.name}: there are no pictures to show", got=catalogue.reader.kind)
+    rows = evenly_spaced(range(len(catalogue.class_names)), classes)
     font = ImageFont.truetype(font_paths()["DejaVuSans"], 14, layout_engine=ImageFont.Layout.BASIC)
     height = _TITLE + _CELL + _GAP
     sheet = Image.new("RGB", (_GAP + per_class * (_CELL + _GAP), len(rows) * height + _GAP), _PAPER)
@@ -40,15 +40,15 @@ def contact_sheet(
         top = row * height
         words = f"{catalogue.class_names[label]}   {_side(split, members)}{len(members):,} images"
         draw.text((_GAP, top + 4), words, fill=_INK, font=font)
-        for column, index in enumerate(spread(members.tolist(), per_class)):
+        for column, index in enumerate(evenly_spaced(members.tolist(), per_class)):
             sheet.paste(_cell(catalogue, index), (_GAP + column * (_CELL + _GAP), top + _TITLE))
     return sheet
 
 
-def spread(items: Sequence[int], count: int) -> list[int]:
+def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
     """At most that many items, evenly apart, with the first and the last.
 
-    >>> spread(range(10), 4), spread([3, 5], 4)
+    >>> evenly_spaced(range(10), 4), evenly_spaced([3, 5], 4)
     ([0, 3, 6, 9], [3, 5])
     """
     places = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
@@ -63,7 +63,7 @@ def _side(split: Split | None, members: np.ndarray) -> str:
 def _cell(catalogue: Catalogue, index: int) -> Image.Image:
     cell = Image.new("RGB", (_CELL, _CELL), _PALE)
     try:
-        image = catalogue.source.image(index)
+        image = catalogue.reader.image(index)
     except DataError:
         image = None
     if image is None:

@@ -11,10 +11,10 @@ from unseen.core import registry
 from unseen.core.config import build
 from unseen.core.console import progress_bar
 from unseen.core.errors import DataError
-from unseen.data.batches import loader
+from unseen.data.batches import make_loader
 from unseen.data.catalogue import Catalogue
-from unseen.data.checksums import recorded_sums
-from unseen.data.item_sources import ImageFiles
+from unseen.data.checksums import recorded_checksums
+from unseen.data.item_readers import ImageFiles
 from unseen.data.splits import Split
 
 _log = logging.getLogger("unseen")
@@ -54,15 +54,15 @@ def check_images(
 
     Raises:  `DataError` with path and reason of the first broken files and the number of the others
     """
-    source = catalogue.source
-    if not isinstance(source, ImageFiles):
+    reader = catalogue.reader
+    if not isinstance(reader, ImageFiles):
         return
-    sums = recorded_sums(source.root, source.paths, source.sizes, source.times)
+    sums = recorded_checksums(reader.root, reader.paths, reader.sizes, reader.times)
     chosen = [int(index) for index in (range(len(catalogue)) if indices is None else indices) if sums[index] is None]
     chunks = [chosen[start : start + _CHUNK] for start in range(0, len(chosen), _CHUNK)]
     broken: list[str] = []
     with progress_bar("checking images", len(chosen), quiet=quiet) as bar:
-        for chunk, found in zip(chunks, loader(_Decoded(source), chunks, workers=workers), strict=True):
+        for chunk, found in zip(chunks, make_loader(_Decoded(reader), chunks, workers=workers), strict=True):
             broken += found
             bar.advance(len(chunk))
     if broken:
@@ -77,14 +77,14 @@ def check_images(
 class _Decoded(Dataset[Any]):
     """What is wrong with the files of a chunk, as sentences."""
 
-    def __init__(self, source: ImageFiles) -> None:
-        self.source = source
+    def __init__(self, reader: ImageFiles) -> None:
+        self.reader = reader
 
     def __getitems__(self, indices: Sequence[int]) -> list[str]:
         broken = []
         for index in indices:
             try:
-                self.source.image(index)
+                self.reader.image(index)
             except DataError as problem:
                 broken.append(problem.message)
         return broken

@@ -12,11 +12,11 @@ from torch.utils.data import Dataset
 
 from unseen.core.console import progress_bar
 from unseen.core.errors import DataError
-from unseen.data.batches import loader
+from unseen.data.batches import make_loader
 from unseen.data.catalogue import Catalogue
-from unseen.data.checksums import record_sums, recorded_sums
+from unseen.data.checksums import record_checksums, recorded_checksums
 from unseen.data.decoding import decode
-from unseen.data.item_sources import ImageFiles
+from unseen.data.item_readers import ImageFiles
 from unseen.data.splits import Split
 
 _CHUNK = 16
@@ -32,7 +32,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Examination:
+class IntegrityReport:
     """What a check of a catalogue's files found; positions are those of the catalogue.
 
     ===========  =================================================================================
@@ -54,29 +54,31 @@ class Examination:
     record: Path
 
 
-def examine(catalogue: Catalogue, split: Split | None = None, *, workers: int = 0, quiet: bool = False) -> Examination:
+def check_integrity(
+    catalogue: Catalogue, split: Split | None = None, *, workers: int = 0, quiet: bool = False
+) -> IntegrityReport:
     """Decode every image file once, record the sums of those that are whole, and find duplicates.
 
     Two images are duplicates when their bytes or their decoded pixels are the same. Without a split none can cross it.
 
     Raises:  `DataError` for a catalogue that holds no image files
     """
-    source = catalogue.source
-    if not isinstance(source, ImageFiles):
-        raise DataError(f"{catalogue.name}: there are no image files to check", got=source.kind)
-    before = recorded_sums(source.root, source.paths, source.sizes, source.times)
-    findings = _findings(source, workers, quiet)
+    reader = catalogue.reader
+    if not isinstance(reader, ImageFiles):
+        raise DataError(f"{catalogue.name}: there are no image files to check", got=reader.kind)
+    before = recorded_checksums(reader.root, reader.paths, reader.sizes, reader.times)
+    findings = _findings(reader, workers, quiet)
     whole = [index for index, found in enumerate(findings) if found.problem is None]
-    record = record_sums(
-        source.root,
-        [source.paths[index] for index in whole],
-        source.sizes[whole],
-        source.times[whole],
+    record = record_checksums(
+        reader.root,
+        [reader.paths[index] for index in whole],
+        reader.sizes[whole],
+        reader.times[whole],
         [findings[index].content for index in whole],
     )
-    groups = alike({index: findings[index].pixels for index in whole})
+    groups = groups_of_equal({index: findings[index].pixels for index in whole})
     sides = _sides(catalogue, split)
-    return Examination(
+    return IntegrityReport(
         files=len(findings),
         broken=tuple(found.problem for found in findings if found.problem is not None),
         altered=tuple(
@@ -89,10 +91,10 @@ def examine(catalogue: Catalogue, split: Split | None = None, *, workers: int = 
     )
 
 
-def alike(values: dict[int, str]) -> tuple[tuple[int, ...], ...]:
+def groups_of_equal(values: dict[int, str]) -> tuple[tuple[int, ...], ...]:
     """Positions with the same value, in groups of two and more.
 
-    >>> alike({0: "a", 1: "b", 4: "a"})
+    >>> groups_of_equal({0: "a", 1: "b", 4: "a"})
     ((0, 4),)
     """
     positions = defaultdict(list)
@@ -109,12 +111,12 @@ def _sides(catalogue: Catalogue, split: Split | None) -> np.ndarray:
     return sides
 
 
-def _findings(source: ImageFiles, workers: int, quiet: bool) -> list[Finding]:
-    starts = range(0, len(source), _CHUNK)
-    chunks = [range(start, min(start + _CHUNK, len(source))) for start in starts]
+def _findings(reader: ImageFiles, workers: int, quiet: bool) -> list[Finding]:
+    starts = range(0, len(reader), _CHUNK)
+    chunks = [range(start, min(start + _CHUNK, len(reader))) for start in starts]
     findings: list[Finding] = []
-    with progress_bar("checking images", len(source), quiet=quiet) as bar:
-        for found in loader(_Examined(source), chunks, workers=workers):
+    with progress_bar("checking images", len(reader), quiet=quiet) as bar:
+        for found in make_loader(_Examined(reader), chunks, workers=workers):
             findings += found
             bar.advance(len(found))
     return findings
@@ -123,17 +125,17 @@ def _findings(source: ImageFiles, workers: int, quiet: bool) -> list[Finding]:
 class _Examined(Dataset[Any]):
     """What the files of a chunk are."""
 
-    def __init__(self, source: ImageFiles) -> None:
-        self.source = source
+    def __init__(self, reader: ImageFiles) -> None:
+        self.reader = reader
 
     def __getitems__(self, indices: Sequence[int]) -> list[Finding]:
-        return [_finding(self.source, index) for index in indices]
+        return [_finding(self.reader, index) for index in indices]
 
 
-def _finding(source: ImageFiles, index: int) -> Finding:
-    path = source.path(index)
+def _finding(reader: ImageFiles, index: int) -> Finding:
+    path = reader.path(index)
     try:
-        source.verify(index)
+        reader.verify(index)
         image = decode(path)
         with open(path, "rb") as file:
             content = hashlib.file_digest(file, "sha256").hexdigest()

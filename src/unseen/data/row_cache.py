@@ -21,7 +21,7 @@ from unseen.core.errors import DataError
 from unseen.core.faults import fault
 from unseen.core.files import read_json, write_json
 from unseen.core.locks import exclusive
-from unseen.data.catalogue import Kind, Source
+from unseen.data.catalogue import ItemReader, Kind
 
 # Rows of a block. It is also the batch in which rows are computed: they are the same whoever computes them, and
 # however often that was interrupted.
@@ -85,10 +85,10 @@ def cached_rows(
 
 
 class CachedRows:
-    """A source whose items are rows of caches: the plain view of every item, and augmented views of some.
+    """A reader whose items are rows of caches: the plain view of every item, and augmented views of some.
 
     ==========  ==================================================================================
-    origin      the source whose items were put through a network
+    origin      the reader whose items were put through a network
     plain       a row for each item, without augmentation; those at `indices` hold something
     views       further rows, each array another augmentation; those at `augmented` hold something
     ==========  ==================================================================================
@@ -101,7 +101,7 @@ class CachedRows:
 
     def __init__(
         self,
-        origin: Source,
+        origin: ItemReader,
         plain: np.ndarray,
         indices: np.ndarray,
         *,

@@ -151,7 +151,7 @@ class ByFraction:
 
 
 @split("first")
-class First:
+class FirstClasses:
     """The first classes in the catalogue's order train, the rest test, as papers do on CUB and Cars.
 
     ===========  ====================================================================================
@@ -161,8 +161,8 @@ class First:
     """
 
     def __init__(self, *, train: float = 0.5, validation: float = 0.15, seed: int = 0) -> None:
-        check_between("First", "train", train, 0, 1)
-        _check_draw("First", validation, seed)
+        check_between("FirstClasses", "train", train, 0, 1)
+        _check_draw("FirstClasses", validation, seed)
         self.train = train
         self.validation = validation
         self.seed = seed
@@ -270,7 +270,7 @@ class ByGroups:
 
 
 @split("given")
-class Given:
+class Predefined:
     """The split that the data set itself states; validation is drawn only where it states none.
 
     ===========  ====================================================================================
@@ -280,7 +280,7 @@ class Given:
     """
 
     def __init__(self, *, validation: float = 0.15, seed: int = 0) -> None:
-        _check_draw("Given", validation, seed)
+        _check_draw("Predefined", validation, seed)
         self.validation = validation
         self.seed = seed
 

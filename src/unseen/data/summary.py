@@ -11,12 +11,12 @@ from PIL import Image
 from unseen.core.console import progress_bar
 from unseen.data.catalogue import SIDES, Catalogue
 from unseen.data.decoding import FORMATS
-from unseen.data.item_sources import ImageFiles
+from unseen.data.item_readers import ImageFiles
 from unseen.data.splits import Split
 
 
 @dataclass(frozen=True)
-class Part:
+class PartSummary:
     """One part of a catalogue, with the smallest, the middle and the largest number of images of its classes."""
 
     name: str
@@ -37,7 +37,7 @@ class ImageSizes:
     unreadable: int
 
 
-def parts_of(catalogue: Catalogue, split: Split | None) -> list[Part]:
+def summarize_parts(catalogue: Catalogue, split: Split | None) -> list[PartSummary]:
     """The whole catalogue and, with a split, its sides; queries and gallery too if they are not the test side."""
     positions = {"all": np.arange(len(catalogue))}
     if split is not None:
@@ -49,13 +49,13 @@ def parts_of(catalogue: Catalogue, split: Split | None) -> list[Part]:
 
 def image_sizes(catalogue: Catalogue, *, quiet: bool = False) -> ImageSizes | None:
     """The sizes of a catalogue's image files, from their headers; None if it holds no files or no readable one."""
-    source = catalogue.source
-    if not isinstance(source, ImageFiles):
+    reader = catalogue.reader
+    if not isinstance(reader, ImageFiles):
         return None
     found: Counter[tuple[int, int]] = Counter()
-    with progress_bar("reading headers", len(source), quiet=quiet) as bar:
-        for index in range(len(source)):
-            size = _size_of(source.path(index))
+    with progress_bar("reading headers", len(reader), quiet=quiet) as bar:
+        for index in range(len(reader)):
+            size = _size_of(reader.path(index))
             found.update([size] if size else [])
             bar.advance()
     if not found:
@@ -65,13 +65,13 @@ def image_sizes(catalogue: Catalogue, *, quiet: bool = False) -> ImageSizes | No
         width=_spread(sizes[:, 0]),
         height=_spread(sizes[:, 1]),
         commonest=tuple(found.most_common(3)),
-        unreadable=len(source) - len(sizes),
+        unreadable=len(reader) - len(sizes),
     )
 
 
-def _part(name: str, labels: np.ndarray) -> Part:
+def _part(name: str, labels: np.ndarray) -> PartSummary:
     counts = np.unique(labels, return_counts=True)[1]
-    return Part(name, len(labels), len(counts), int(counts.min()), float(np.median(counts)), int(counts.max()))
+    return PartSummary(name, len(labels), len(counts), int(counts.min()), float(np.median(counts)), int(counts.max()))
 
 
 def _spread(values: np.ndarray) -> tuple[int, int, int]:

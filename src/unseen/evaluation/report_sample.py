@@ -142,7 +142,7 @@ def _failures(embeddings: np.ndarray, catalogue: Catalogue, split: Split, galler
 def _thumbnails(catalogue: Catalogue, indices: np.ndarray, side: int) -> np.ndarray | None:
     pictures = []
     for index in indices.ravel():
-        picture = catalogue.source.image(int(index))
+        picture = catalogue.reader.image(int(index))
         if picture is None:
             return None
         grown = picture.resize((side, side), Resampling.BILINEAR)

@@ -160,6 +160,6 @@ def _joined(batch: Usage, memory: Usage, pairs: Pairs, memory_labels: Tensor) ->
         len(pairs),
         ((pairs.positive_count == 0) & ~same.any(1)).sum(),
         ((pairs.negative_count == 0) & same.all(1)).sum(),
-        batch.used + memory.used,
-        batch.active + memory.active,
+        batch.num_tuples + memory.num_tuples,
+        batch.num_active + memory.num_active,
     )

@@ -17,7 +17,7 @@ from unseen.losses.base import own_parameters_of
 from unseen.methods.diva_queue import WEIGHT_AXES, Queue, WeightAxis, own_key_among
 from unseen.methods.diva_triplets import SHARED_MODES, SharedMode, intra_triplets, shared_triplets
 from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
-from unseen.models import SideBySide
+from unseen.models import ConcatenatedHeads
 from unseen.pairs.functional import unit_vectors
 
 HEADS = ("discriminative", "shared", "intra", "self")
@@ -134,8 +134,8 @@ class DiVAObjective(Objective):
         return [*groups, {"params": list(self.regressors.parameters()), "lr": None, "weight_decay": None}]
 
     @property
-    def _head(self) -> SideBySide:
-        assert isinstance(self.model.head, SideBySide)
+    def _head(self) -> ConcatenatedHeads:
+        assert isinstance(self.model.head, ConcatenatedHeads)
         return self.model.head
 
 
@@ -223,7 +223,7 @@ class DiVA:
                 "diva: four heads share the embedding equally", got=embedding_size, hint="Use --embedding-size 512."
             )
         first, others = self.head_weights
-        return SideBySide(width, embedding_size, weights=(first, *[others] * (len(HEADS) - 1)))
+        return ConcatenatedHeads(width, embedding_size, weights=(first, *[others] * (len(HEADS) - 1)))
 
     def build(self, ground: MethodInputs) -> Objective:
         """The objective of a run."""

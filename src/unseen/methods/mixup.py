@@ -11,7 +11,7 @@ from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import method
 from unseen.losses.cross_batch_memory import CrossBatchMemory
 from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
-from unseen.models import channels_last, in_steps, linear_head
+from unseen.models import channels_last, linear_head, sequential_steps
 from unseen.models.split_backbone import Step
 
 
@@ -72,7 +72,7 @@ class MixupObjective(Objective):
         self._steps: list[Step] = []
         self.places = [0]
         if settings.stages > 0 and any(True for _ in ground.model.backbone.parameters()):
-            self._steps = in_steps(ground.model.backbone, ground.example())
+            self._steps = sequential_steps(ground.model.backbone, ground.example())
             if not self._steps:
                 raise ConfigError(
                     f"mixup cannot mix inside {type(ground.model.backbone).__name__}, whose steps do not run one after"

@@ -10,7 +10,7 @@ from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
 from unseen.models.split_backbone import channels_last
-from unseen.models.weights import fetched, load_into, read_weights, without_prefix
+from unseen.models.weights import download, load_weights, read_weights, strip_prefixes
 
 Pooling = Literal["average", "max"]
 
@@ -119,7 +119,7 @@ class BNInception(nn.Module):
     """BN-Inception up to its pooled features.
 
     Its published weights expect blue, green and red on a scale of 255 with the means 104, 117 and 128 taken off. The
-    transform states that as mean and standard deviation of red, green and blue (`normalisation_of`), and the first
+    transform states that as mean and standard deviation of red, green and blue (`input_normalization`), and the first
     stage turns the colours round.
 
     ============  ===================================================================================================
@@ -164,7 +164,7 @@ class BNInception(nn.Module):
         self.flatten = nn.Flatten()
         file = weights if weights is not None else self._published() if pretrained == "hub" else None
         if file is not None:
-            load_into(self, from_published(read_weights(Path(file)), self.state_dict()), str(file))
+            load_weights(self, from_published(read_weights(Path(file)), self.state_dict()), str(file))
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features: the stages one after the other."""
@@ -174,7 +174,7 @@ class BNInception(nn.Module):
         return images
 
     def _published(self) -> Path:
-        return fetched(PUBLISHED, PUBLISHED_SHA256, hint="Use a local file: bn_inception:weights=FILE.")
+        return download(PUBLISHED, PUBLISHED_SHA256, hint="Use a local file: bn_inception:weights=FILE.")
 
 
 def from_published(weights: dict[str, Tensor], wanted: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -185,8 +185,8 @@ def from_published(weights: dict[str, Tensor], wanted: dict[str, Tensor]) -> dic
     ours = {name.replace(".", "_", 1): name for name in wanted}
     found = {}
     for name, tensor in weights.items():
-        plain = without_prefix(name, wanted)
-        own = plain if plain in wanted else ours.get(without_prefix(name, ours), plain)
+        plain = strip_prefixes(name, wanted)
+        own = plain if plain in wanted else ours.get(strip_prefixes(name, ours), plain)
         is_row = own in wanted and tensor.ndim == wanted[own].ndim + 1 and len(tensor) == 1
         found[own] = tensor[0] if is_row else tensor
     return found

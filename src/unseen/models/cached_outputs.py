@@ -13,7 +13,7 @@ from torch import nn
 import unseen
 from unseen.core.config import Record
 from unseen.core.randomness import derive
-from unseen.data.batches import CatalogueItems, ItemKey, loader
+from unseen.data.batches import CatalogueDataset, ItemKey, make_loader
 from unseen.data.row_cache import CachedRows, cached_rows
 
 # Raised when this file or the order of rows changes in a way that changes a cache's content.
@@ -21,9 +21,9 @@ _CODE = 2
 _LIBRARIES = ("torch", "timm", "torchvision", "pillow")
 
 
-def cached_items(
+def cached_dataset(
     network: nn.Module,
-    items: CatalogueItems,
+    items: CatalogueDataset,
     *,
     made_by: Record,
     indices: np.ndarray,
@@ -34,7 +34,7 @@ def cached_items(
     what: str,
     workers: int = 0,
     quiet: bool = False,
-) -> CatalogueItems:
+) -> CatalogueDataset:
     """The items as a network without training gives them, from a cache that is filled where it lacks.
 
     =========  ==========================================================================================
@@ -71,14 +71,14 @@ def cached_items(
             quiet=quiet,
         )
 
-    source = CachedRows(
-        items.catalogue.source,
+    reader = CachedRows(
+        items.catalogue.reader,
         view(0, indices),
         indices,
         views=[view(number, augmented) for number in range(1, views)],
         augmented=augmented,
     )
-    return CatalogueItems(replace(items.catalogue, source=source))
+    return CatalogueDataset(replace(items.catalogue, reader=reader))
 
 
 def hash_of_weights(network: nn.Module) -> str:
@@ -93,7 +93,7 @@ def hash_of_weights(network: nn.Module) -> str:
 
 def _outputs(
     network: nn.Module,
-    items: CatalogueItems,
+    items: CatalogueDataset,
     blocks: Sequence[range],
     view: int,
     workers: int,
@@ -103,7 +103,7 @@ def _outputs(
     ]
     device = _device_of(network)
     with torch.inference_mode():
-        for batch in loader(items, item_keys, workers=workers):
+        for batch in make_loader(items, item_keys, workers=workers):
             yield network(batch.inputs.to(device)).float().cpu().numpy()
 
 

@@ -15,7 +15,7 @@ from unseen.core.registry import nearest
 from unseen.models.heads import linear_head
 
 BatchNormPolicy = Literal["auto", "frozen", "trained"]
-NewHead = Callable[[int, int | None], nn.Module]
+HeadFactory = Callable[[int, int | None], nn.Module]
 
 
 class Backbone(Protocol):
@@ -48,7 +48,7 @@ class Embedder(nn.Module):
         *,
         embedding_size: int | None = 128,
         batch_norm: BatchNormPolicy = "auto",
-        head: NewHead = linear_head,
+        head: HeadFactory = linear_head,
     ) -> None:
         super().__init__()
         check_choice("Embedder", "batch_norm", batch_norm, ("auto", "frozen", "trained"))
@@ -104,7 +104,7 @@ def build_embedder(
     embedding_size: int | None,
     batch_norm: BatchNormPolicy = "auto",
     seed: int = 0,
-    head: NewHead = linear_head,
+    head: HeadFactory = linear_head,
 ) -> Embedder:
     """The embedder that a record describes, with weights drawn from the seed where none are loaded."""
     supplied: dict[str, Any] = {"input_shape": input_shape}

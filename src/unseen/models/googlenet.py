@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
-from unseen.models.split_backbone import Step, channels_last, steps_in
-from unseen.models.weights import fetched, load_into, read_weights
+from unseen.models.split_backbone import Step, channels_last, child_steps
+from unseen.models.weights import download, load_weights, read_weights
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 PUBLISHED = "https://download.pytorch.org/models/googlenet-1378be20.pth"
@@ -72,7 +72,7 @@ class GoogLeNet(nn.Module):
         self.body.dropout, self.body.fc = nn.Identity(), nn.Identity()
         file = weights if weights is not None else self._published() if pretrained == "hub" else None
         if file is not None:
-            load_into(self.body, read_weights(Path(file)), str(file))
+            load_weights(self.body, read_weights(Path(file)), str(file))
 
     def forward(self, images: Tensor) -> Tensor:
         """Pooled features."""
@@ -80,9 +80,9 @@ class GoogLeNet(nn.Module):
 
     def steps(self) -> list[Step]:
         """The steps of a forward pass, for a cut."""
-        steps = dict(steps_in(self.body))
+        steps = dict(child_steps(self.body))
         last = [(name, steps.pop(name)) for name in ("dropout", "fc")]
         return [("scale", self.scale), *steps.items(), ("flatten", nn.Flatten()), *last]
 
     def _published(self) -> Path:
-        return fetched(PUBLISHED, "1378be20", hint="Use a local file: googlenet:weights=FILE.")
+        return download(PUBLISHED, "1378be20", hint="Use a local file: googlenet:weights=FILE.")

@@ -10,8 +10,8 @@ from torch.nn.functional import normalize
 
 from unseen.core.checks import check_choice
 
-HeadStart = Literal["random", "identity", "whitening"]
-HEAD_STARTS = ("random", "identity", "whitening")
+HeadInit = Literal["random", "identity", "whitening"]
+HEAD_INITS = ("random", "identity", "whitening")
 
 # Added to every variance, in shares of their mean, before its root is divided by.
 SHRINKAGE = 1.0
@@ -53,7 +53,7 @@ def linear_head(width: int, embedding_size: int | None) -> nn.Module:
     return nn.Linear(width, embedding_size) if embedding_size else nn.Identity()
 
 
-class SideBySide(nn.Module):
+class ConcatenatedHeads(nn.Module):
     """Several linear heads of one width: at evaluation each at length 1 times its weight, side by side, at length 1.
 
     =========  ======================================================
@@ -83,24 +83,24 @@ class SideBySide(nn.Module):
         return self.joined(self.parts(features))
 
 
-def linear_part(head: nn.Module) -> nn.Linear | None:
+def linear_layer(head: nn.Module) -> nn.Linear | None:
     """The linear map of a head; None where features stay as they are."""
-    if isinstance(head, SideBySide):
+    if isinstance(head, ConcatenatedHeads):
         return head.linear
     return head if isinstance(head, nn.Linear) else None
 
 
-def start_head(head: nn.Module, features: Tensor, start: HeadStart) -> None:
+def initialize_linear_head(head: nn.Module, features: Tensor, start: HeadInit) -> None:
     """Set a linear head to its start, in place; "random" leaves it as its layer drew it.
 
     An embedding wider than the features gets the projection first and zeros behind it. Of heads side by side each
     starts as it would alone.
     """
-    check_choice("run", "head", start, HEAD_STARTS)
-    linear = linear_part(head)
+    check_choice("run", "head", start, HEAD_INITS)
+    linear = linear_layer(head)
     if start == "random" or linear is None:
         return
-    heads = len(head.weights) if isinstance(head, SideBySide) else 1
+    heads = len(head.weights) if isinstance(head, ConcatenatedHeads) else 1
     weight, bias = principal_projection(features, linear.out_features // heads, whiten=start == "whitening")
     with torch.no_grad():
         for parameter, value in ((linear.weight, weight), (linear.bias, bias)):

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unseen.data.batches import CatalogueItems, in_order, loader
+from unseen.data.batches import CatalogueDataset, evaluation_batches, make_loader
 
 
 def embed(
     model: nn.Module,
-    items: CatalogueItems,
+    items: CatalogueDataset,
     indices: np.ndarray,
     *,
     batch_size: int = 256,
@@ -24,7 +24,7 @@ def embed(
     rows: list[Tensor] = []
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with torch.inference_mode():
-        for batch in loader(items, in_order(indices, batch_size), workers=workers):
+        for batch in make_loader(items, evaluation_batches(indices, batch_size), workers=workers):
             rows.append(model(batch.inputs.to(device)).float().cpu())
             progress(len(batch.indices))
     model.train(was_training)

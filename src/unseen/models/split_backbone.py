@@ -32,7 +32,7 @@ _CUTS = (
 )
 
 
-class Part(nn.Sequential):
+class BackbonePart(nn.Sequential):
     """Neighbouring steps of a backbone, sharing its parameters; the upper part is a backbone of its own.
 
     Like every backbone here it puts its inputs into the layout `channels_last`: another layout is computed by other
@@ -50,11 +50,11 @@ class Part(nn.Sequential):
         return super().forward(channels_last(inputs))
 
 
-class Cut(NamedTuple):
+class BackboneSplit(NamedTuple):
     """A backbone in two: `upper(lower(inputs))` is the backbone, bit for bit."""
 
-    lower: Part
-    upper: Part
+    lower: BackbonePart
+    upper: BackbonePart
 
 
 def channels_last(inputs: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def channels_last(inputs: Tensor) -> Tensor:
     return inputs.contiguous(memory_format=torch.channels_last) if inputs.ndim == 4 else inputs
 
 
-def steps_in(module: nn.Module) -> list[Step]:
+def child_steps(module: nn.Module) -> list[Step]:
     """A module's named children in their order, each `Sequential` among them replaced by its own children."""
     steps: list[Step] = []
     for name, child in module.named_children():
@@ -78,7 +78,7 @@ def stages(backbone: nn.Module) -> list[str]:
     return [name for name, _ in _steps_of(backbone)]
 
 
-def split_at(backbone: nn.Module, stage: str, example: Tensor) -> Cut:
+def split_at(backbone: nn.Module, stage: str, example: Tensor) -> BackboneSplit:
     """The part of a backbone below a stage and the part that begins with it; both share its parameters.
 
     "layer4" stands for the first step below that name, "layer4.0".
@@ -95,7 +95,7 @@ def split_at(backbone: nn.Module, stage: str, example: Tensor) -> Cut:
             f"{owner} cannot be cut at '{stage}'{nearest(stage, known)} (its stages: {', '.join(known) or 'none'})",
             hint="Use --cut with one of them, --depth frozen or --depth full.",
         )
-    cut = Cut(Part(steps[: places[0]], backbone), Part(steps[places[0] :], backbone))
+    cut = BackboneSplit(BackbonePart(steps[: places[0]], backbone), BackbonePart(steps[places[0] :], backbone))
     if not _is_whole(backbone, cut, example):
         raise ConfigError(
             f"{owner} does not run its stages one after the other and cannot be cut at '{stage}'",
@@ -104,7 +104,7 @@ def split_at(backbone: nn.Module, stage: str, example: Tensor) -> Cut:
     return cut
 
 
-def in_steps(backbone: nn.Module, example: Tensor) -> list[Step]:
+def sequential_steps(backbone: nn.Module, example: Tensor) -> list[Step]:
     """A backbone as steps that, one after the other on inputs in the layout `channels_last`, are what it computes.
 
     They share its parameters. A backbone that is no such chain gives an empty list.
@@ -113,10 +113,10 @@ def in_steps(backbone: nn.Module, example: Tensor) -> list[Step]:
     return steps if steps and _is_whole(backbone, [step for _, step in steps], example) else []
 
 
-def cut_for(architecture: str) -> str | None:
+def default_cut(architecture: str) -> str | None:
     """The stage at which an architecture is cut when nobody says where; None if nothing is known of it.
 
-    >>> cut_for("tf_efficientnet_lite0"), cut_for("resnet50"), cut_for("wren")
+    >>> default_cut("tf_efficientnet_lite0"), default_cut("resnet50"), default_cut("wren")
     ('blocks.5', 'layer4', None)
     """
     plain = architecture.partition(".")[0]  # timm names sets of weights behind a point
@@ -124,7 +124,7 @@ def cut_for(architecture: str) -> str | None:
 
 
 def _steps_of(backbone: nn.Module) -> list[Step]:
-    return backbone.steps() if hasattr(backbone, "steps") else steps_in(backbone)
+    return backbone.steps() if hasattr(backbone, "steps") else child_steps(backbone)
 
 
 def _is_whole(backbone: nn.Module, parts: Sequence[nn.Module], example: Tensor) -> bool:

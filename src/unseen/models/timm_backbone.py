@@ -8,8 +8,15 @@ from torch import Tensor, nn
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone, nearest
 from unseen.models.backbone_facts import backbone_facts
-from unseen.models.split_backbone import Step, channels_last, steps_in
-from unseen.models.weights import PRETRAINED, earlier_download, hub_answers, lite0_weights, load_into, read_weights
+from unseen.models.split_backbone import Step, channels_last, child_steps
+from unseen.models.weights import (
+    PRETRAINED,
+    find_cached_download,
+    hub_is_reachable,
+    lite0_weights,
+    load_weights,
+    read_weights,
+)
 
 
 def _timm() -> Any:
@@ -27,7 +34,7 @@ def known_architectures() -> list[str]:
     return [*_timm().list_models(), *_timm().list_pretrained()]
 
 
-def normalisation_of(architecture: str) -> dict[str, list[float]]:
+def input_normalization(architecture: str) -> dict[str, list[float]]:
     """Mean and standard deviation of the inputs that an architecture's published weights were trained with."""
     known = backbone_facts().get(architecture)
     if known is not None:
@@ -69,9 +76,9 @@ class Timm(nn.Module):
         self.body = _body(architecture, channels, from_hub=pretrained == "hub")
         self.width: int = self.body.num_features
         if weights is not None:
-            load_into(self.body, read_weights(Path(weights)), weights)
+            load_weights(self.body, read_weights(Path(weights)), weights)
         if pretrained == "lite0":
-            load_into(self.body, lite0_weights(architecture, self.body.state_dict()), f"pretrained={pretrained}")
+            load_weights(self.body, lite0_weights(architecture, self.body.state_dict()), f"pretrained={pretrained}")
         self.has_pretrained_weights = weights is not None or pretrained is not None
 
     def forward(self, images: Tensor) -> Tensor:
@@ -81,7 +88,7 @@ class Timm(nn.Module):
     def steps(self) -> list[Step]:
         """The steps of a forward pass, for a cut."""
         vision_transformer = _timm().models.vision_transformer.VisionTransformer
-        return _steps_of_transformer(self.body) if isinstance(self.body, vision_transformer) else steps_in(self.body)
+        return _steps_of_transformer(self.body) if isinstance(self.body, vision_transformer) else child_steps(self.body)
 
 
 def _body(architecture: str, channels: int, *, from_hub: bool) -> nn.Module:
@@ -90,8 +97,8 @@ def _body(architecture: str, channels: int, *, from_hub: bool) -> nn.Module:
     known = timm.models.get_pretrained_cfg(architecture)
     if known is not None and known.fixed_input_size and architecture.startswith(("vit_", "deit")):
         settings["dynamic_img_size"] = True  # position embeddings stretched to images of any size
-    if from_hub and not hub_answers():
-        file = earlier_download(known.hf_hub_id if known is not None else None)
+    if from_hub and not hub_is_reachable():
+        file = find_cached_download(known.hf_hub_id if known is not None else None)
         if file is None:
             raise ConfigError(
                 f"the weights of {architecture} did not come from the hub: it cannot be reached, and no earlier"

@@ -52,14 +52,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)}
 
 
-def load_into(module: nn.Module, weights: dict[str, Tensor], source: str) -> None:
+def load_weights(module: nn.Module, weights: dict[str, Tensor], source: str) -> None:
     """Copy weights into a module by name; a tensor that the module needs and the file lacks is an error.
 
     Common prefixes (`module.`, `backbone.`) are stripped, tensors that the module has no place for (an old classifier)
     are left out. Files older than the step counters of batch norm lack them; they stay at 0.
     """
     wanted = module.state_dict()
-    stripped = {without_prefix(_OLD_DENSENET.sub(r"\1", name), wanted): tensor for name, tensor in weights.items()}
+    stripped = {strip_prefixes(_OLD_DENSENET.sub(r"\1", name), wanted): tensor for name, tensor in weights.items()}
     missing = [name for name in wanted if name not in stripped and not name.endswith(".num_batches_tracked")]
     if missing:
         raise DataError(
@@ -74,7 +74,7 @@ def load_into(module: nn.Module, weights: dict[str, Tensor], source: str) -> Non
     module.load_state_dict({name: stripped.get(name, tensor) for name, tensor in wanted.items()})
 
 
-def without_prefix(name: str, wanted: Container[str]) -> str:
+def strip_prefixes(name: str, wanted: Container[str]) -> str:
     """A tensor's name without the prefixes that wrappers put before it, as far as it is not wanted with them."""
     for prefix in _PREFIXES:
         if name not in wanted and name.startswith(prefix):
@@ -102,7 +102,7 @@ def lite0_weights(architecture: str, wanted: dict[str, Tensor]) -> dict[str, Ten
     return dict(pairs)
 
 
-def fetched(address: str, sha256: str, *, hint: str) -> Path:
+def download(address: str, sha256: str, *, hint: str) -> Path:
     """The local copy of a published file, downloaded into torch's folder for weights if it is not there yet.
 
     Raises: ConfigError, within seconds, if the address cannot be reached or gives a file with another sum
@@ -119,7 +119,7 @@ def fetched(address: str, sha256: str, *, hint: str) -> Path:
     return path
 
 
-def hub_answers() -> bool:
+def hub_is_reachable() -> bool:
     """Whether timm's hub can be reached; asked first, because its client tries for most of a minute to reach it."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session
@@ -131,7 +131,7 @@ def hub_answers() -> bool:
     return True
 
 
-def earlier_download(repository: str | None) -> str | None:
+def find_cached_download(repository: str | None) -> str | None:
     """The weights that an earlier download from timm's hub left on this machine, if there are any."""
     from huggingface_hub import try_to_load_from_cache
 

@@ -57,8 +57,8 @@ class LossOutput(NamedTuple):
     """
 
     value: Tensor
-    used: Tensor | int
-    active: Tensor | int
+    num_tuples: Tensor | int
+    num_active: Tensor | int
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Usage:
     anchors: int
     without_positive: Tensor | int
     without_negative: Tensor | int
-    used: Tensor | int
-    active: Tensor | int
+    num_tuples: Tensor | int
+    num_active: Tensor | int
 
     def counts(self) -> dict[str, int]:
         """All counts as plain numbers."""
@@ -81,7 +81,7 @@ class Usage:
     @property
     def is_empty(self) -> bool:
         """Whether nothing in the batch could be used, so that the loss was a constant 0."""
-        return int(_total(self.used)) == 0
+        return int(_total(self.num_tuples)) == 0
 
 
 def _total(number: Tensor | int) -> Tensor | int:
@@ -94,8 +94,8 @@ def usage_of(pairs: Pairs, outcome: LossOutput) -> Usage:
         len(pairs),
         pairs.positive_count == 0,
         pairs.negative_count == 0,
-        _total(outcome.used),
-        _total(outcome.active),
+        _total(outcome.num_tuples),
+        _total(outcome.num_active),
     )
 
 

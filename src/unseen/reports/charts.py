@@ -2,196 +2,220 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from unseen.core.text import cut, full, isolated, listed, number, signed
-from unseen.figures.drawing import SHAPES, Drawing, Label, Path, line, mark, series, short, spread, ticks
+from markupsafe import Markup
+
+from unseen.core.text import cut, isolated, listed, number, signed
+from unseen.figures.charts import (
+    SMALL,
+    TICK,
+    WIDE,
+    Font,
+    Margins,
+    Mark,
+    Points,
+    Series,
+    Stroke,
+    draw_line,
+    draw_marks,
+    draw_series,
+    figure_of,
+    finite,
+    name_ends,
+    plot_area,
+    scale_axes,
+    tick_label,
+    write,
+)
+from unseen.figures.style import BETTER, BLUE, GREY, MARKS, SERIES, SOFT, WASH, WORSE, SeriesStyle, series_style, ticks
+from unseen.figures.svg import render_svg
 from unseen.studies.results.content import Row
 from unseen.studies.results.paired import PairedScore, paired_texts
 from unseen.studies.results.ranking import Entry, Ranking
 
-Points = list[tuple[float, float]]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SHAPES = MARKS[:4]
+_ROW_HEIGHT = 40.0
+_SCORES = Margins(left=216, right=156, top=18, bottom=30)
+_BAR = Margins(left=2, right=2, top=0, bottom=0)
+_DIFFERENCE = Margins(left=6, right=6, top=0, bottom=0)
+_SEED, _MEAN = Mark("seed", 2.6, opacity=0.5, rim=0.8), Mark("mean", 5.4)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A linear map from values to places."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """The place of a value."""
-        return self.start + (value - self.low) / ((self.high - self.low) or 1.0) * (self.end - self.start)
-
-
-def finite(values: Sequence[float]) -> list[float]:
-    """The values that are finite."""
-    return [value for value in values if math.isfinite(value)]
-
-
-def strip(entry: Entry, score: str, highest: float, *, percent: bool) -> Drawing | None:
-    """The bar of one table row: its mean as a bar from zero, its seeds as dots; None without finite values."""
+def score_bar(entry: Entry, score: str, highest: float, *, percent: bool) -> Markup | None:
+    """The bar of one table row: the mean as a bar from zero, seeds as dots; None without finite values."""
     summary = entry.summary(score)
     values = finite(summary.values)
     if not values or min(values) < 0 or not highest > 0:
         return None
-    place = Scale(0, highest, 2, 158)
-    css = "c0" if entry.is_trained else "muted"
-    drawing = Drawing(160, 18, f"{number(summary.mean, percent=percent)} of {number(highest, percent=percent)}")
-    drawing.paths.append(Path("M2 9H158", "track"))
-    if math.isfinite(summary.mean):
-        drawing.paths.append(Path(f"M2 9H{short(place(summary.mean))}", f"bar {css}"))
-    for row in entry.rows:
-        value = row.scores.get(score, math.nan)
-        if math.isfinite(value):
-            title = f"seed {row.seed}: {number(value, percent=percent)}"
-            drawing.paths.append(Path(mark(place(value), 9, 3.2), f"seed {css}", title))
-    return drawing
+    colour = BLUE if entry.is_trained else GREY
+
+    def draw() -> "Figure":
+        axes = _row_area(18, _BAR, (0, highest))
+        draw_line(axes, [(0, 9), (highest, 9)], SeriesStyle(WASH), Stroke("track", 6, is_round=False))
+        if math.isfinite(summary.mean):
+            draw_line(axes, [(0, 9), (summary.mean, 9)], SeriesStyle(colour), Stroke("bar", 6, 0.38, is_round=False))
+        seeds = [(row.seed, row.scores.get(score, math.nan)) for row in entry.rows]
+        tips = [f"seed {seed}: {number(value, percent=percent)}" for seed, value in seeds]
+        draw_marks(axes, [(value, 9) for _, value in seeds], Mark("seed", 3.2, opacity=0.9, rim=0.8), colour, tips)
+        return figure_of(axes)
+
+    words = f"{number(summary.mean, percent=percent)} of {number(highest, percent=percent)}"
+    return render_svg(draw, words, "strip")
 
 
-def reach(paired: Sequence[PairedScore]) -> tuple[float, float]:
-    """What an axis must show of differences: their intervals, their seeds, and 0."""
-    numbers = [number for each in paired for number in (each.low, each.high, *each.by_seed.values())]
-    everything = [0.0, *finite(numbers)]
-    return min(everything), max(everything)
+def difference_range(paired: Sequence[PairedScore]) -> tuple[float, float]:
+    """What a common axis of differences must show: their intervals, their seeds, and 0."""
+    values = [value for one in paired for value in (one.low, one.high, *one.by_seed.values())]
+    visible = [0.0, *finite(values)]
+    return min(visible), max(visible)
 
 
-def difference_strip(paired: PairedScore, ends: tuple[float, float], *, percent: bool) -> Drawing | None:
-    """The mark of one difference on an axis that rows share: its interval as a line, 0 as a rule, seeds as dots."""
+def difference_bar(paired: PairedScore, limits: tuple[float, float], *, percent: bool) -> Markup | None:
+    """One difference on an axis that rows share: its interval as a line, 0 as a rule, seeds as dots."""
     if not all(map(math.isfinite, (paired.value, paired.low, paired.high))):
         return None
-    place = Scale(*ends, 6, 154) if ends[0] < ends[1] else Scale(-1, 1, 6, 154)
     value, deviation, interval = paired_texts(paired, percent=percent)
-    css = paired.verdict or "muted"
-    drawing = Drawing(160, 22, f"{value} ± {deviation}, interval {interval}")
-    drawing.paths.append(Path(f"M{short(place(0))} 0V22", "zero"))
-    drawing.paths.append(Path(f"M{short(place(paired.low))} 8H{short(place(paired.high))}", f"reach {css}", interval))
-    for seed, difference in paired.by_seed.items():
-        if math.isfinite(difference):
-            title = f"seed {seed}: {signed(difference, percent=percent)}"
-            drawing.paths.append(Path(mark(place(difference), 17, 2.2), f"seed {css}", title))
-    drawing.paths.append(Path(mark(place(paired.value), 8, 4.4, "diamond"), f"mean {css}", f"mean: {value}"))
-    return drawing
+    colour = {"better": BETTER, "worse": WORSE, "": GREY}[paired.verdict]
+
+    def draw() -> "Figure":
+        axes = _row_area(22, _DIFFERENCE, limits if limits[0] < limits[1] else (-1, 1))
+        draw_line(axes, [(0, 0), (0, 22)], SeriesStyle(GREY), Stroke("zero", 1))
+        draw_line(axes, [(paired.low, 8), (paired.high, 8)], SeriesStyle(colour), Stroke("reach", 3, 0.55), interval)
+        tips = [f"seed {seed}: {signed(one, percent=percent)}" for seed, one in paired.by_seed.items()]
+        seeds = [(one, 17.0) for one in paired.by_seed.values()]
+        draw_marks(axes, seeds, Mark("seed", 2.2, opacity=0.9, rim=0.8), colour, tips)
+        draw_marks(axes, [(paired.value, 8)], Mark("mean", 4.4, "D"), colour, [f"mean: {value}"])
+        return figure_of(axes)
+
+    return render_svg(draw, f"{value} ± {deviation}, interval {interval}", "strip difference")
 
 
-def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Drawing | None:
-    """The main score of each method on every split of one data set: means as marks, seeds as small ones.
+def _row_area(height: float, margins: Margins, limits: tuple[float, float]) -> "Axes":
+    """A plot area for one table row; y counts pixels from the top."""
+    axes = plot_area(160, height, margins)
+    axes.set_axis_off()
+    axes.set_xlim(*limits)
+    axes.set_ylim(height, 0)
+    return axes
 
-    Methods are ordered by their mean over the splits; a line joins the means of one method, so that its length is
-    what is lost from split to split. Un-trained methods stand below a rule.
+
+def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
+    """The main score of each method on every split of one data set: means as large marks, seeds as small ones.
+
+    Methods are ordered by their mean over the splits. A line joins the means of one method and so shows the loss
+    from split to split. Untrained methods stand below a dotted rule.
     """
     score = tables[0].main_score
-    lines = _lines(tables, score)
-    everything = finite(
-        [value for entries in lines.values() for e in entries if e for value in e.summary(score).values]
+    methods = _by_method(tables, score)
+    values = finite(
+        [value for row in methods for entry in row.entries if entry for value in entry.summary(score).values]
     )
-    if len(everything) < 2:
+    if len(values) < 2:
         return None  # a single number is no chart
-    marks = _axis(min(everything), max(everything), percent=percent)
-    left, right, top, pitch = 216.0, 704.0, 18.0, 40.0
-    place = Scale(marks[0], marks[-1], left, right)
-    count = sum(is_trained for _, is_trained in lines)
-    gap = 18.0 if 0 < count < len(lines) else 0.0
-    bottom = top + pitch * len(lines) + gap
-    unit = " %" if percent else ""
-    drawing = Drawing(
-        860, bottom + 30, f"{isolated(score)} of each method on {listed(isolated(t.split) for t in tables)}"
-    )
-    for value in marks:
-        drawing.paths.append(Path(f"M{short(place(value))} {short(top)}V{short(bottom)}", "grid"))
-        drawing.labels.append(
-            Label(place(value), bottom + 18, f"{100 * value:g}{unit}" if percent else f"{value:g}", "tick", "middle")
-        )
-    if gap:
-        level = top + pitch * count + gap / 2
-        drawing.paths.append(Path(f"M0 {short(level)}H860", "rule"))
-    for position, ((method, is_trained), entries) in enumerate(lines.items()):
-        middle = top + pitch * (position + 0.5) + (0.0 if is_trained else gap)
-        css = "method" if is_trained else "method apart"
-        drawing.labels.append(Label(left - 20, middle + 4, cut(method, 30), css, "end", full(method)))
-        _dots(drawing, tables, entries, score, place, middle, percent=percent)
-    return drawing
+    trained = sum(row.is_trained for row in methods)
+    gap = 18.0 if 0 < trained < len(methods) else 0.0
+    height = _SCORES.top + _ROW_HEIGHT * len(methods) + gap + _SCORES.bottom
+
+    def draw() -> "Figure":
+        axes = plot_area(860, height, _SCORES)
+        levels = _levels(min(values), max(values), percent=percent)
+        axes.set_xlim(levels[0], levels[-1])
+        axes.set_xticks(levels, [tick_label(level, percent=percent) + (" %" if percent else "") for level in levels])
+        axes.set_ylim(height - _SCORES.bottom, _SCORES.top)  # pixels from the top
+        axes.set_yticks([])
+        if gap:
+            axes.axhline(_SCORES.top + _ROW_HEIGHT * trained + gap / 2, -1, 2, color=GREY, linewidth=1, dashes=(1, 4))
+        for position, row in enumerate(methods):
+            middle = _SCORES.top + _ROW_HEIGHT * (position + 0.5) + (0.0 if row.is_trained else gap)
+            font = Font("method", "right") if row.is_trained else Font("method apart", "right", 13, SOFT, True)
+            write(axes, (_SCORES.left - 20, middle + 4), row.method, font)
+            means = _draw_means(axes, tables, row, middle, percent=percent)
+            write(axes, (856, middle + 4), " → ".join(means[:4]), Font("value", "right", 12.5, SOFT, longest=80))
+        return figure_of(axes)
+
+    return render_svg(draw, f"{isolated(score)} of each method on {listed(isolated(table.split) for table in tables)}")
 
 
-def _axis(low: float, high: float, *, percent: bool) -> list[float]:
+@dataclass(frozen=True, eq=False)
+class _MethodRow:
+    """A method and its scores on each split; None where it has none."""
+
+    method: str
+    is_trained: bool
+    entries: list[Entry | None]
+
+
+def _by_method(tables: Sequence[Ranking], score: str) -> list[_MethodRow]:
+    rows: dict[tuple[str, bool], _MethodRow] = {}
+    for position, table in enumerate(tables):
+        for entry in table.entries:
+            empty = _MethodRow(entry.method, entry.is_trained, [None] * len(tables))
+            rows.setdefault((entry.method, entry.is_trained), empty).entries[position] = entry
+    sign = 1 if score in tables[0].lower_is_better else -1
+
+    def order(row: _MethodRow) -> tuple[bool, float, str]:
+        means = finite([entry.summary(score).mean for entry in row.entries if entry])
+        return (not row.is_trained, sign * math.fsum(means) / len(means) if means else math.inf, row.method)
+
+    return sorted(rows.values(), key=order)
+
+
+def _levels(low: float, high: float, *, percent: bool) -> list[float]:
     """Ticks around the values: at least ten points of a percentage, and never below 0 or above 100 of them."""
     if percent and high - low < 0.1:
         middle = (low + high) / 2
         low, high = max(0.0, middle - 0.05), min(1.0, middle + 0.05)
-    found = ticks(low, high, 6)
-    return [value for value in found if 0 <= value <= 1] if percent else found
+    levels = ticks(low, high, 6)
+    return [level for level in levels if 0 <= level <= 1] if percent else levels
 
 
-def _lines(tables: Sequence[Ranking], score: str) -> dict[tuple[str, bool], list[Entry | None]]:
-    found: dict[tuple[str, bool], list[Entry | None]] = {}
-    for position, table in enumerate(tables):
-        for entry in table.entries:
-            found.setdefault((entry.method, entry.is_trained), [None] * len(tables))[position] = entry
-    sign = 1 if score in tables[0].lower_is_better else -1
-
-    def order(key: tuple[str, bool]) -> tuple[bool, float, str]:
-        means = finite([entry.summary(score).mean for entry in found[key] if entry])
-        return (not key[1], sign * math.fsum(means) / len(means) if means else math.inf, key[0])
-
-    return {key: found[key] for key in sorted(found, key=order)}
-
-
-def _dots(
-    drawing: Drawing,
-    tables: Sequence[Ranking],
-    entries: Sequence[Entry | None],
-    score: str,
-    place: Scale,
-    middle: float,
-    *,
-    percent: bool,
-) -> None:
+def _draw_means(axes: "Axes", tables: Sequence[Ranking], row: _MethodRow, middle: float, *, percent: bool) -> list[str]:
+    """Draw the marks of one method, one level for each split, and return its means in words."""
+    score = tables[0].main_score
     step = 0.0 if len(tables) == 1 else min(9.0, 26.0 / (len(tables) - 1))
-    joined: Points = []
-    shapes, words = [], []
-    for position, (table, entry) in enumerate(zip(tables, entries, strict=True)):
-        level = middle + step * (position - (len(tables) - 1) / 2)
-        css, shape = f"c{position % 6}", SHAPES[position % len(SHAPES)]
-        mean = entry.summary(score).mean if entry else math.nan
-        words.append(number(mean, percent=percent) if math.isfinite(mean) else "–")
+    levels = [middle + step * (position - (len(tables) - 1) / 2) for position in range(len(tables))]
+    means = [entry.summary(score).mean if entry else math.nan for entry in row.entries]
+    words = [number(mean, percent=percent) if math.isfinite(mean) else "–" for mean in means]
+    joined = [(mean, level) for mean, level in zip(means, levels, strict=True) if math.isfinite(mean)]
+    if len(joined) > 1:
+        draw_line(axes, joined, SeriesStyle(GREY), Stroke("join", 1.4, 0.6))
+    for position, (table, entry, level) in enumerate(zip(tables, row.entries, levels, strict=True)):
         if entry is None:
             continue
+        colour, shape = SERIES[position % len(SERIES)], _SHAPES[position % len(_SHAPES)]
         where = f"{isolated(cut(entry.method, 80))}, {isolated(cut(table.split, 80))}"
-        for row in entry.rows:
-            value = row.scores.get(score, math.nan)
-            if math.isfinite(value):
-                title = f"{where}, seed {row.seed}: {number(value, percent=percent)}"
-                shapes.append(Path(mark(place(value), level, 2.6, shape), f"seed {css}", title))
-        if math.isfinite(mean):
-            joined.append((place(mean), level))
-            shapes.append(Path(mark(place(mean), level, 5.4, shape), f"mean {css}", f"{where}, mean: {words[-1]}"))
-    if len(joined) > 1:
-        drawing.paths.append(Path(line(joined), "join"))
-    drawing.paths.extend(shapes)
-    drawing.labels.append(Label(856, middle + 4, " → ".join(words[:4]), "value", "end"))
+        seeds = [(seed.seed, seed.scores.get(score, math.nan)) for seed in entry.rows]
+        tips = [f"{where}, seed {seed}: {number(value, percent=percent)}" for seed, value in seeds]
+        draw_marks(axes, [(value, level) for _, value in seeds], replace(_SEED, shape=shape), colour, tips)
+        tip = f"{where}, mean: {words[position]}"
+        draw_marks(axes, [(means[position], level)], replace(_MEAN, shape=shape), colour, [tip])
+    return words
 
 
-def curve(rows: Sequence[Row], pick: str) -> list[Points]:
-    """One line a row over epochs: "loss", or the name of a validation score; rows without it give nothing."""
+def curve(rows: Sequence[Row], quantity: str) -> list[list[tuple[float, float]]]:
+    """One line per row over epochs: "loss", or the name of a validation score; rows without it are left out."""
     lines = []
     for row in rows:
         epochs = [entry.get("epoch") for entry in row.history]
         axis = "epoch" if len(set(epochs)) == len(epochs) else "step"
         points = []
         for entry in row.history:
-            found = entry.get("loss") if pick == "loss" else (entry.get("validation") or {}).get(pick)
-            if found is not None and entry.get(axis) is not None:
-                points.append((float(entry[axis]), float(found)))
+            value = entry.get("loss") if quantity == "loss" else (entry.get("validation") or {}).get(quantity)
+            if value is not None and entry.get(axis) is not None:
+                points.append((float(entry[axis]), float(value)))
         if points:
             lines.append(points)
     return lines
 
 
-def mean_curve(lines: Sequence[Points]) -> Points:
-    """The mean of the lines at each place that all of them have."""
+def mean_curve(lines: Sequence[Points]) -> list[tuple[float, float]]:
+    """The mean of the lines at each x that all of them have."""
     if not lines:
         return []
     tables = [dict(points) for points in lines]
@@ -200,47 +224,33 @@ def mean_curve(lines: Sequence[Points]) -> Points:
 
 
 def curve_chart(
-    named: Sequence[tuple[str, Sequence[Points]]],
-    places: Mapping[str, int],
-    words: str,
+    curves: Mapping[str, Sequence[Points]],
+    positions: Mapping[str, int],
+    description: str,
     *,
     percent: bool,
     is_small: bool = False,
-) -> Drawing | None:
-    """Curves of one or more methods: the mean as a thick line, each seed as a thin one, names at the ends."""
-    points = [p for _, lines in named for own in lines for p in own if math.isfinite(p[0]) and math.isfinite(p[1])]
+) -> Markup | None:
+    """Curves of methods over epochs: the mean as a thick line, each seed as a thin one, names at the ends.
+
+    `positions` decides the colour of a method. A small chart has no names.
+    """
+    points = [point for lines in curves.values() for line in lines for point in line if all(map(math.isfinite, point))]
     if not points:
         return None
-    width, height = (250.0, 150.0) if is_small else (860.0, 330.0)
-    left, right, top, bottom = (40.0, width - 10, 10.0, height - 24) if is_small else (48.0, 640.0, 12.0, height - 42)
-    levels = ticks(min(y for _, y in points), max(y for _, y in points), 3 if is_small else 5)
-    if percent:
-        levels = [level for level in levels if level <= 1]  # nobody reaches 120 %
-    first, last = min(x for x, _ in points), max(x for x, _ in points)
-    across, up = Scale(first, last, left, right), Scale(levels[0], levels[-1], bottom, top)
-    drawing = Drawing(width, height, words)
-    for value in levels:
-        text = f"{100 * value:g}" if percent else f"{value:g}"
-        drawing.paths.append(Path(f"M{short(left)} {short(up(value))}H{short(right)}", "grid"))
-        drawing.labels.append(Label(left - 8, up(value) + 4, text, "tick", "end"))
-    steps = [x for x in ticks(first, last, 4 if is_small else 6) if first <= x <= last and x == int(x)]
-    for x in steps or [first]:
-        drawing.labels.append(Label(across(x), bottom + 17, f"{x:g}", "tick", "middle"))
-    if not is_small:
-        drawing.labels.append(Label((left + right) / 2, height - 4, "epoch", "tick", "middle"))
-    ends = []
-    for method, lines in named:
-        css = series(places[method])
-        for own in lines if len(lines) > 1 else ():
-            drawing.paths.append(Path(line([(across(x), up(y)) for x, y in own]), f"thin {css}"))
-        mean = [(across(x), up(y)) for x, y in mean_curve(lines)]
-        drawing.paths.append(Path(line(mean), f"thick {css}", full(method)))
-        visible = [point for point in mean if math.isfinite(point[1])]
-        if visible:
-            ends.append((method, visible[-1], css))
-    if not is_small:
-        rows = spread([end[1][1] for end in ends], 17.0, top + 4, bottom + 12)
-        for (method, (x, y), css), level in zip(ends, rows, strict=True):
-            drawing.paths.append(Path(line([(x + 4, y), (right + 14, level), (right + 20, level)]), f"leader {css}"))
-            drawing.labels.append(Label(right + 25, level + 4, cut(method, 26), f"method {css}", "start", full(method)))
-    return drawing
+    every = [
+        Series(method, series_style(positions[method]), mean_curve(lines), seeds=lines if len(lines) > 1 else ())
+        for method, lines in curves.items()
+    ]
+
+    def draw() -> "Figure":
+        axes = plot_area(250, 150, SMALL) if is_small else plot_area(860, 330, replace(WIDE, top=12, bottom=42))
+        scale_axes(axes, [x for x, _ in points], [y for _, y in points], percent=percent, is_epochs=True)
+        for series in every:
+            draw_series(axes, series)
+        if not is_small:
+            write(axes, ((WIDE.left + 860 - WIDE.right) / 2, 326), "epoch", TICK)
+            name_ends(axes, every)
+        return figure_of(axes)
+
+    return render_svg(draw, description)

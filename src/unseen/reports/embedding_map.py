@@ -7,8 +7,8 @@ import numpy as np
 
 from unseen.core.text import cut, isolated
 from unseen.evaluation.report_sample import ReportSample
-from unseen.figures.drawing import COLOURS, Drawing, Path, Picture, mark
 from unseen.figures.projection import project
+from unseen.figures.style import SERIES
 from unseen.reports.thumbnails import as_grey, find_ink, photograph, tinted
 
 MOST_POINTS = 1500
@@ -20,27 +20,59 @@ SHADES = ((30, 125, 196), (213, 94, 0), (0, 150, 112), (196, 98, 152), (217, 142
 
 
 @dataclass(frozen=True)
-class Hue:
+class LegendItem:
     """A name in the legend and the position of its colour."""
 
     name: str
     colour: int
 
 
+@dataclass(frozen=True)
+class MapPoint:
+    """An embedding as a dot."""
+
+    x: float
+    y: float
+    colour: int
+    title: str
+
+
+@dataclass(frozen=True)
+class MapPicture:
+    """An embedding as a thumbnail."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    uri: str
+    colour: int
+    title: str
+
+
 @dataclass(frozen=True, eq=False)
-class Map:
-    """A drawn map and what must be said of it."""
+class EmbeddingMap:
+    """The embeddings of one run in the plane; pictures that could not be tinted have a frame in their colour."""
 
-    drawing: Drawing
-    method: str
-    points: int
+    description: str
+    how: str
     classes: int
+    points: tuple[MapPoint, ...]
+    pictures: tuple[MapPicture, ...]
+    is_framed: bool
+    legend: tuple[LegendItem, ...]
+    size: float = SIZE
+
+    @property
+    def items(self) -> int:
+        """How many embeddings it shows."""
+        return len(self.points) + len(self.pictures)
 
 
-def sample(labels: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
-    """Positions of at most `most` points: whole classes, in an order that only their labels decide.
+def choose_points(labels: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
+    """Positions of at most `most` points: whole classes, in an order that depends only on their labels.
 
-    Whole classes, since a map of one point a class would show no class at all.
+    Whole classes, since a map with one point per class would show no class at all.
     """
     if len(labels) <= most:
         return np.arange(len(labels))
@@ -57,74 +89,76 @@ def sample(labels: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
     return np.array(sorted(chosen))
 
 
-def hues(shown: ReportSample, chosen: np.ndarray) -> tuple[np.ndarray, tuple[Hue, ...]]:
+def colour_points(sample: ReportSample, chosen: np.ndarray) -> tuple[np.ndarray, tuple[LegendItem, ...]]:
     """The colour of each chosen point, and a legend.
 
-    Groups colour where there are two or more, else classes; when there are more names than colours they repeat,
-    and the legend is empty, as it could not tell them apart.
+    Groups decide the colour where there are two or more, else classes. Where there are more names than colours, the
+    colours repeat and the legend is empty.
     """
-    groups = np.array([str(group) for group in shown.map_groups])
-    names = groups if len(set(groups)) > 1 else np.array([str(name) for name in shown.map_classes])
+    groups = np.array([str(group) for group in sample.map_groups])
+    names = groups if len(set(groups)) > 1 else np.array([str(name) for name in sample.map_classes])
     known = sorted(set(names))
-    position = {name: index % COLOURS for index, name in enumerate(known)}
-    legend = tuple(Hue(name or "no group", position[name]) for name in known) if len(known) <= COLOURS else ()
+    position = {name: index % len(SERIES) for index, name in enumerate(known)}
+    items = (LegendItem(name or "no group", position[name]) for name in known)
+    legend = tuple(items) if len(known) <= len(SERIES) else ()
     return np.array([position[names[index]] for index in chosen]), legend
 
 
-def fitted(places: np.ndarray) -> np.ndarray:
-    """The places moved and scaled into the drawing, with room for a picture at its border."""
-    low, high = places.min(axis=0), places.max(axis=0)
+def fit_to_map(positions: np.ndarray) -> np.ndarray:
+    """The positions moved and scaled into the map, with room for a picture at its border."""
+    low, high = positions.min(axis=0), positions.max(axis=0)
     span = float((high - low).max()) or 1.0
-    return (places - (low + high) / 2) / span * (SIZE - 1.4 * PICTURE) + SIZE / 2
+    return (positions - (low + high) / 2) / span * (SIZE - 1.4 * PICTURE) + SIZE / 2
 
 
-def pictured(places: np.ndarray) -> list[int]:
-    """Positions of points that get a picture: such that no two pictures cover each other much."""
-    order = sorted(range(len(places)), key=lambda index: hashlib.sha256(str(index).encode()).digest())
+def choose_pictured(positions: np.ndarray) -> list[int]:
+    """The points that get a picture: chosen so that no two pictures cover each other much."""
+    order = sorted(range(len(positions)), key=lambda index: hashlib.sha256(str(index).encode()).digest())
     taken: list[int] = []
     for index in order:
         if len(taken) == MOST_PICTURES:
             break
-        if not taken or np.abs(places[taken] - places[index]).max(axis=1).min() >= 0.8 * PICTURE:
+        if not taken or np.abs(positions[taken] - positions[index]).max(axis=1).min() >= 0.8 * PICTURE:
             taken.append(index)
     return sorted(taken)
 
 
-def draw_map(shown: ReportSample, method: str) -> tuple[Map, str, tuple[Hue, ...]] | None:
-    """The map of one run, how it was projected, and its legend; None without points or with non-finite ones."""
-    if len(shown.map_labels) == 0 or not np.isfinite(shown.map_embeddings).all():
+def embedding_map(sample: ReportSample, method: str) -> EmbeddingMap | None:
+    """The map of one run; None without embeddings or with non-finite ones."""
+    if len(sample.map_labels) == 0 or not np.isfinite(sample.map_embeddings).all():
         return None
-    chosen = sample(shown.map_labels)
-    flat_places, how = project(shown.map_embeddings[chosen])
-    places = fitted(flat_places)
-    colours, legend = hues(shown, chosen)
-    classes = len(set(shown.map_labels[chosen].tolist()))
-    drawing = Drawing(SIZE, SIZE, f"Map of {len(chosen)} test embeddings of {isolated(method)}")
-    has_pictures = shown.map_thumbnails is not None
-    with_picture = pictured(places) if has_pictures else []
-    bare = sorted(set(range(len(chosen))) - set(with_picture))
-    for index in bare:
-        x, y = places[index]
-        # With pictures the dots are a backdrop, and need no words of their own.
-        title = "" if has_pictures else _words(shown, int(chosen[index]))
-        css = "backdrop" if has_pictures else "point"
-        drawing.paths.append(Path(mark(x, y, 2.0 if has_pictures else 3.0), f"{css} c{colours[index]}", title))
-    if shown.map_thumbnails is not None:
-        images = as_grey(shown.map_thumbnails)
-        ink = find_ink(images)
-        for index in with_picture:
-            x, y = places[index]
-            image = images[chosen[index]]
-            uri = tinted(image, ink, SHADES[colours[index]], 28) if ink else photograph(image, 28, 32)
-            scale = PICTURE / max(image.shape[:2])
-            height, width = image.shape[0] * scale, image.shape[1] * scale
-            frame = "" if ink else f"c{colours[index]}"
-            words = _words(shown, int(chosen[index]))
-            drawing.pictures.append(Picture(x - width / 2, y - height / 2, width, height, uri, words, frame))
-    return Map(drawing, method, len(chosen), classes), how, legend
+    chosen = choose_points(sample.map_labels)
+    projected, how = project(sample.map_embeddings[chosen])
+    positions = fit_to_map(projected)
+    colours, legend = colour_points(sample, chosen)
+    images = None if sample.map_thumbnails is None else as_grey(sample.map_thumbnails)
+    ink = None if images is None else find_ink(images)
+    pictured = choose_pictured(positions) if images is not None else []
+    titles = [_title(sample, int(index)) for index in chosen]
+    pictures = []
+    for index in pictured if images is not None else ():
+        image = images[chosen[index]]
+        colour = int(colours[index])
+        uri = tinted(image, ink, SHADES[colour], 28) if ink else photograph(image, 28, 32)
+        height, width = (side * PICTURE / max(image.shape[:2]) for side in image.shape[:2])
+        x, y = positions[index] - (width / 2, height / 2)
+        pictures.append(MapPicture(x, y, width, height, uri, colour, titles[index]))
+    return EmbeddingMap(
+        description=f"Map of {len(chosen)} test embeddings of {isolated(method)}",
+        how=how,
+        classes=len(set(sample.map_labels[chosen].tolist())),
+        # Beside pictures the dots are a backdrop and need no titles.
+        points=tuple(
+            MapPoint(*positions[index], int(colours[index]), "" if pictured else titles[index])
+            for index in sorted(set(range(len(chosen))) - set(pictured))
+        ),
+        pictures=tuple(pictures),
+        is_framed=ink is None,
+        legend=legend,
+    )
 
 
-def _words(shown: ReportSample, index: int) -> str:
-    group = str(shown.map_groups[index])
-    name = isolated(cut(str(shown.map_classes[index]), 200))
+def _title(sample: ReportSample, index: int) -> str:
+    group = str(sample.map_groups[index])
+    name = isolated(cut(str(sample.map_classes[index]), 200))
     return f"{name}, {isolated(cut(group, 200))}" if group else name

@@ -13,9 +13,8 @@ from markupsafe import Markup
 from unseen.analyses.shift.transfer import pair_of
 from unseen.core.files import write_text
 from unseen.core.text import clean, cut, duration, full, listed, number
-from unseen.figures.drawing import Drawing
-from unseen.reports.charts import curve, curve_chart, difference_strip, reach, score_chart, strip
-from unseen.reports.embedding_map import Hue, Map, draw_map
+from unseen.reports.charts import curve, curve_chart, difference_bar, difference_range, score_bar, score_chart
+from unseen.reports.embedding_map import embedding_map
 from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
 from unseen.reports.shift_views import climb_views, transfer_views
@@ -100,7 +99,7 @@ class Line:
     """A row of the ranking table."""
 
     entry: Entry
-    strip: Drawing | None
+    bar: Markup | None
     cells: tuple[dict[str, Any], ...]
     others: tuple[dict[str, Any], ...]
     facts: tuple[dict[str, Any], ...]
@@ -118,7 +117,7 @@ def _table_view(content: Content, table: Ranking, percent: dict[str, bool], *, i
         lines[kind] = [
             Line(
                 entry=entry,
-                strip=strip(entry, main, highest, percent=percent[main]) if values else None,
+                bar=score_bar(entry, main, highest, percent=percent[main]) if values else None,
                 cells=tuple(_cell_view(table, entry, score, percent) for score in shown),
                 others=tuple(_cell_view(table, entry, score, percent) for score in rest),
                 facts=tuple(_facts(entry)),
@@ -143,7 +142,7 @@ def _paired_view(paired: Paired | None, percent: dict[str, bool]) -> dict[str, A
     if paired is None or not (paired.entries or paired.left_out):
         return None
     main = paired.scores[0]
-    ends = reach([own.scores[main] for own in paired.entries if main in own.scores])
+    ends = difference_range([own.scores[main] for own in paired.entries if main in own.scores])
     lines = []
     for own in paired.entries:
         cells: list[dict[str, Any]] = []
@@ -155,8 +154,8 @@ def _paired_view(paired: Paired | None, percent: dict[str, bool]) -> dict[str, A
             words = found.verdict or ("not told apart" if found.low <= 0 <= found.high else "")
             texts = paired_texts(found, percent=percent[score])
             cells.append({"texts": texts, "verdict": found.verdict, "words": words})
-        drawn = difference_strip(own.scores[main], ends, percent=percent[main]) if main in own.scores else None
-        lines.append({"entry": own.entry, "strip": drawn, "cells": cells, "seeds": len(own.seeds)})
+        drawn = difference_bar(own.scores[main], ends, percent=percent[main]) if main in own.scores else None
+        lines.append({"entry": own.entry, "bar": drawn, "cells": cells, "seeds": len(own.seeds)})
     return {"of": paired, "columns": [(score, percent[score]) for score in paired.scores], "lines": lines}
 
 
@@ -237,12 +236,12 @@ def _curve_views(tables: Sequence[Ranking], percent: dict[str, bool]) -> list[di
             name for e in table.trained for row in e.rows for h in row.history for name in h.get("validation") or ()
         ]
         score = table.main_score if table.main_score in names else next(iter(names), "")
-        named = [(entry.method, curve(entry.rows, score)) for entry in table.trained] if score else []
+        named = {entry.method: curve(entry.rows, score) for entry in table.trained} if score else {}
         words = f"Validation {score} of each method over epochs"
         is_percent = percent.get(score, False)
         losses = []
         for entry in table.trained:
-            own = [(entry.method, curve(entry.rows, "loss"))]
+            own = {entry.method: curve(entry.rows, "loss")}
             small = curve_chart(own, places, "Training loss over epochs", percent=False, is_small=True)
             if small:
                 losses.append({"method": entry.method, "drawing": small})
@@ -265,18 +264,12 @@ def _drawn_rows(content: Content, table: Ranking) -> list[Row]:
 
 
 def _map_view(content: Content, table: Ranking) -> dict[str, Any] | None:
-    maps: list[tuple[Row, Map]] = []
-    hows: dict[str, None] = {}
-    legend: tuple[Hue, ...] = ()
-    for row in _drawn_rows(content, table):
-        made = draw_map(row.shown, row.method) if row.shown else None
-        if made:
-            maps.append((row, made[0]))
-            hows[made[1]] = None
-            legend = made[2]
+    rows = _drawn_rows(content, table)
+    maps = [(row, view) for row in rows if row.shown and (view := embedding_map(row.shown, row.method))]
     if not maps:
         return None
-    return {"ranking": table, "maps": maps, "how": listed(hows), "legend": legend}
+    how = listed(dict.fromkeys(view.how for _, view in maps))
+    return {"ranking": table, "maps": maps, "how": how, "legend": maps[-1][1].legend}
 
 
 def _gallery_view(content: Content, table: Ranking) -> dict[str, Any] | None:

@@ -9,7 +9,8 @@ from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve, ladd
 from unseen.analyses.shift.structure_trends import Relation, Trend, relations
 from unseen.analyses.shift.transfer import Transfer, transfers
 from unseen.core.text import number
-from unseen.reports.shift_charts import capacity_chart, colours, course_panel, distance_chart, relation_chart
+from unseen.figures.style import SeriesStyle
+from unseen.reports.shift_charts import capacity_chart, distance_chart, method_panel, method_styles, relation_chart
 from unseen.studies.results.content import Content
 from unseen.studies.results.ranking import Summary, are_percentages, cell, score_names
 
@@ -25,15 +26,15 @@ def climb_views(content: Content) -> list[dict[str, Any]]:
 def _climb_view(content: Content, climb: LadderResult, percent: dict[str, bool]) -> dict[str, Any]:
     main = climb.main_score
     is_percent = percent[main]
-    css = colours(climb)
+    styles = method_styles(climb)
     panels = [
         {"method": course.method, "drawing": drawing}
-        for place, course in enumerate(climb.curves)
-        if (drawing := course_panel(climb, course, css[place], main, percent=is_percent))
+        for course, style in zip(climb.curves, styles, strict=True)
+        if (drawing := method_panel(climb, course, style, main, percent=is_percent))
     ]
     backbones = capacity(climb, main)
     found = relations(content, climb)
-    by_method = {course.method: css[place] for place, course in enumerate(climb.curves) if course.is_trained}
+    by_method = {course.method: style for course, style in zip(climb.curves, styles, strict=True) if course.is_trained}
     aggregates = [course.aggregated(main, climb.distances()) for course in climb.curves]
     return {
         "climb": climb,
@@ -143,7 +144,7 @@ def _aggregates(content: Content, climb: LadderResult, percent: dict[str, bool])
 
 
 def _structure_view(
-    found: Sequence[Relation], main: str, css: dict[str, str], percent: dict[str, bool]
+    found: Sequence[Relation], main: str, styles: dict[str, SeriesStyle], percent: dict[str, bool]
 ) -> dict[str, Any] | None:
     """A chart of the main score over each structure score, and the correlations of all pairs of scores."""
     if not any(math.isfinite(each.everywhere.correlation.pearson) for each in found):
@@ -156,7 +157,7 @@ def _structure_view(
     charts = [
         {"structure": each.structure, "drawing": drawing, "correlation": str(each.everywhere.correlation)}
         for each in found
-        if each.retrieval == drawn and (drawing := relation_chart(each, css, percent=percent[drawn]))
+        if each.retrieval == drawn and (drawing := relation_chart(each, styles, percent=percent[drawn]))
     ]
     has_start = any(point.is_start for each in found for point in each.points)
     return {

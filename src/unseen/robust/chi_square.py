@@ -5,7 +5,7 @@ from torch import Tensor
 
 from unseen.core.checks import check_at_least
 from unseen.core.registry import uncertainty
-from unseen.pairs.functional import entries
+from unseen.pairs.functional import as_numbers
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
@@ -17,7 +17,7 @@ def closed_form(values: Tensor, mask: Tensor, rho: float) -> tuple[Tensor, Tenso
     """The worst weights when none has to be cut at 0, and whether that is so; float64."""
     # 1/n for each pair, so that everything stays on the pairs by a product; those booleans would take longer.
     count = mask.count_nonzero().clamp(min=1)
-    uniform = entries(mask, torch.float64).div_(count)
+    uniform = as_numbers(mask, torch.float64).div_(count)
     # Measured from the largest loss, equal losses deviate by exactly 0.
     deviation = (values.double() - values.masked_fill(~mask, -torch.inf).amax()).masked_fill_(~mask, 0)
     deviation -= (deviation * uniform).sum()

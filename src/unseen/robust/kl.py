@@ -6,7 +6,7 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_count
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import uncertainty
-from unseen.pairs.functional import masked_softmax, number
+from unseen.pairs.functional import masked_softmax, row_counts
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
@@ -18,7 +18,7 @@ def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = N
     """
     logits = values / gamma if pseudo is None else torch.sub(values, pseudo).div_(gamma)
     log_total, weights = masked_softmax(logits, mask, with_one=pseudo is not None)
-    count = number(mask).unsqueeze(1)
+    count = row_counts(mask).unsqueeze(1)
     log_count = (count.clamp(min=1) if pseudo is None else count + 1).log().to(values.dtype)
     objective = log_total.sub_(log_count).mul_(gamma).add_(pseudo or 0.0).mul_(count > 0)
     return weights, objective.squeeze(1)

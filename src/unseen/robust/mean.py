@@ -1,7 +1,7 @@
 """Mean: an uncertainty set of one point, so that every pair weighs the same."""
 
 from unseen.core.registry import uncertainty
-from unseen.pairs.functional import entries
+from unseen.pairs.functional import as_numbers
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighed
 
@@ -27,4 +27,4 @@ class Mean:
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """Equal weights and the mean."""
         mask = all_pairs(terms)
-        return weighed(terms, entries(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))
+        return weighed(terms, as_numbers(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from unseen.pairs.functional import weighed_sum, with_gradient
+from unseen.pairs.functional import weighted_sum, with_gradient
 from unseen.pairs.pair_terms import PairTerms
 
 
@@ -37,7 +37,7 @@ def all_pairs(terms: PairTerms) -> Tensor:
 def weighed(terms: PairTerms, weights: Tensor, value: Tensor | None = None, *, is_directed: bool = False) -> WorstCase:
     """The worst case with these weights; its value, if not the weighted sum of the losses, comes with them."""
     if value is None:
-        return WorstCase(weighed_sum(terms.values, weights), weights, is_directed)
+        return WorstCase(weighted_sum(terms.values, weights), weights, is_directed)
     return WorstCase(with_gradient(terms.values, value, weights), weights, is_directed)
 
 

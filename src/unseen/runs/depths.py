@@ -8,8 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError
-from unseen.data import CatalogueItems, ItemKey, Split
-from unseen.models import Embedder, Identity, cached_items, embed, hash_of_weights, linear_part, split_at, start_head
+from unseen.data import CatalogueDataset, ItemKey, Split
+from unseen.models import (
+    Embedder,
+    Identity,
+    cached_dataset,
+    embed,
+    hash_of_weights,
+    initialize_linear_head,
+    linear_layer,
+    split_at,
+)
 from unseen.runs.recipe import Recipe
 
 
@@ -20,7 +29,7 @@ class Parts(NamedTuple):
     below: nn.Module | None
 
 
-def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueItems) -> Parts:
+def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueDataset) -> Parts:
     """The part of a model that a recipe trains; it shares the model's parameters, so that training it trains the model.
 
     ========  ==========================================================================
@@ -42,7 +51,7 @@ def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueItems) -> Par
     return Parts(model.on(upper), lower)
 
 
-def example_at_depth(parts: Parts, items: CatalogueItems) -> Tensor:
+def example_at_depth(parts: Parts, items: CatalogueDataset) -> Tensor:
     """One input of the part that is trained."""
     network = nn.Identity() if parts.below is None else parts.below.eval()
     device = next(parts.trained.parameters()).device
@@ -51,14 +60,14 @@ def example_at_depth(parts: Parts, items: CatalogueItems) -> Tensor:
 
 
 def items_at_depth(
-    recipe: Recipe, model: Embedder, parts: Parts, items: CatalogueItems, split: Split, *, cache: Path, workers: int
-) -> CatalogueItems:
+    recipe: Recipe, model: Embedder, parts: Parts, items: CatalogueDataset, split: Split, *, cache: Path, workers: int
+) -> CatalogueDataset:
     """What the trained part is given: the items themselves, or what lies below makes of them, cached."""
     if parts.below is None:
         return items
     described = {key: value for key, value in recipe.model.items() if key not in ("weights", "pretrained")}
     pooled = recipe.depth == "frozen"
-    return cached_items(
+    return cached_dataset(
         parts.below,
         items,
         made_by={
@@ -77,8 +86,8 @@ def items_at_depth(
     )
 
 
-def initialize_head(recipe: Recipe, trained: Embedder, items: CatalogueItems, split: Split, workers: int) -> None:
+def initialize_head(recipe: Recipe, trained: Embedder, items: CatalogueDataset, split: Split, workers: int) -> None:
     """Set the head of a model that is about to be trained to the start that the recipe asks for."""
-    if recipe.head != "random" and linear_part(trained.head) is not None:
+    if recipe.head != "random" and linear_layer(trained.head) is not None:
         features = embed(trained.backbone, items, split.train, workers=workers)
-        start_head(trained.head, features, recipe.head)  # type: ignore[arg-type]
+        initialize_linear_head(trained.head, features, recipe.head)  # type: ignore[arg-type]

@@ -52,8 +52,8 @@ def pool(prepared: Prepared, *, cache: Path | None = None, workers: int = 0) -> 
 
 def features_by(recipe: Recipe, catalogue: Catalogue, *, cache: Path | None = None, workers: int = 0) -> np.ndarray:
     """The features of any catalogue by the model and the transform of a recipe of depth `frozen`."""
-    if catalogue.source.kind == "features" and recipe.model["name"] == "identity":
-        return catalogue.source.features  # type: ignore[attr-defined]
+    if catalogue.reader.kind == "features" and recipe.model["name"] == "identity":
+        return catalogue.reader.features  # type: ignore[attr-defined]
     everything = np.arange(len(catalogue))
     items = make_dataset(recipe, catalogue)
     model = model_of(recipe, items)

@@ -20,7 +20,7 @@ from unseen.core.files import read_json, remove_folder, sweep, write_bytes, writ
 from unseen.core.locks import exclusive
 from unseen.core.paths import cache_folder
 from unseen.core.registry import REGISTRIES
-from unseen.data import Catalogue, CatalogueItems, Split, check_images
+from unseen.data import Catalogue, CatalogueDataset, Split, check_images
 from unseen.evaluation import evaluate
 from unseen.evaluation.draws_files import save_draws
 from unseen.evaluation.report_sample import save_report_sample, show
@@ -63,7 +63,7 @@ def run(
         return read_json(folder / "result.json")
     began = time.monotonic()
     # What can be refused is refused before anything is written.
-    if check_files and catalogue.source.kind == "image files" and recipe.depth == "full":
+    if check_files and catalogue.reader.kind == "image files" and recipe.depth == "full":
         # The other depths decode every image once in any case, when they fill their cache.
         check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
     items = make_dataset(recipe, catalogue)
@@ -100,17 +100,17 @@ def run(
     return result
 
 
-def make_dataset(recipe: Recipe, catalogue: Catalogue) -> CatalogueItems:
+def make_dataset(recipe: Recipe, catalogue: Catalogue) -> CatalogueDataset:
     """The catalogue's items, seen through the recipe's transform."""
     transform = None if recipe.transform is None else build(REGISTRIES["transform"], recipe.transform)
-    if transform is None and catalogue.source.kind == "image files":
+    if transform is None and catalogue.reader.kind == "image files":
         raise ConfigError(
             "image files need a transform that brings them to one size", hint="Use --transform crop:size=160."
         )
-    return CatalogueItems(catalogue, transform)
+    return CatalogueDataset(catalogue, transform)
 
 
-def model_of(recipe: Recipe, items: CatalogueItems) -> Embedder:
+def model_of(recipe: Recipe, items: CatalogueDataset) -> Embedder:
     """The recipe's model before training."""
     return build_embedder(
         recipe.model,
@@ -122,7 +122,7 @@ def model_of(recipe: Recipe, items: CatalogueItems) -> Embedder:
     )
 
 
-def load_run(folder: Path) -> tuple[Prepared, CatalogueItems, Embedder]:
+def load_run(folder: Path) -> tuple[Prepared, CatalogueDataset, Embedder]:
     """A finished run's recipe, data and trained model."""
     if not (folder / "run.json").is_file() or not (folder / "model.safetensors").is_file():
         raise ConfigError(
@@ -189,7 +189,7 @@ def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
                 sweep(swept)
 
 
-def _job(prepared: Prepared, parts: Parts, items: CatalogueItems, save_seconds: float) -> Job | None:
+def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds: float) -> Job | None:
     """What there is to train, not yet validated; None where the recipe trains nothing."""
     recipe, split = prepared.recipe, prepared.split
     loss = recipe.loss
@@ -231,7 +231,7 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueItems, save_seconds: 
 
 
 def _validator(
-    recipe: Recipe, items: CatalogueItems, split: Split, workers: int
+    recipe: Recipe, items: CatalogueDataset, split: Split, workers: int
 ) -> Callable[[nn.Module], dict[str, float]] | None:
     """What chooses the epoch: scores on the validation classes, or on the test classes where the recipe says so."""
     if recipe.choose_by == "last":
@@ -249,7 +249,7 @@ def _validator(
     return validate
 
 
-def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueItems) -> Record:
+def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueDataset) -> Record:
     """What a reader must know of a number before comparing it with another (DESIGN decision 7)."""
     recipe, split = prepared.recipe, prepared.split
     trained = recipe.loss is not None and recipe.epochs > 0

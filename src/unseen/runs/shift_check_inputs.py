@@ -10,7 +10,7 @@ from torch import nn
 from unseen.core.config import Record, as_record
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import Catalogue, load_catalogue
-from unseen.data.sources.folder import images_below
+from unseen.data.sources.folder import unlabeled_images
 from unseen.evaluation.embedding_files import read_mapped
 from unseen.models import embed
 from unseen.runs.frozen_features import features_by, pool, prepare_pooled
@@ -95,7 +95,7 @@ def _catalogue(test: str, *, labelled: bool) -> Catalogue:
     """Deployment data; they may hold classes of a single image, as nothing is trained on them."""
     record = _record(test)
     if record["name"] == "folder" and not labelled and set(record) == {"name", "path"}:
-        return images_below(record["path"])
+        return unlabeled_images(record["path"])
     return load_catalogue(
         record | ({"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {})
     )

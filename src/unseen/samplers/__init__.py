@@ -1,8 +1,8 @@
 """How a batch is drawn."""
 
 from unseen.samplers.base import Batches as Batches
+from unseen.samplers.base import BatchPosition as BatchPosition
 from unseen.samplers.base import EmbeddingAwareBatches as EmbeddingAwareBatches
-from unseen.samplers.base import Place as Place
 from unseen.samplers.ddm import DistanceMatching as DistanceMatching
 from unseen.samplers.frd import FrechetMatching as FrechetMatching
 from unseen.samplers.gc import GreedyCoreset as GreedyCoreset

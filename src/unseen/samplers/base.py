@@ -8,7 +8,7 @@ from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError, DataError
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where a batch stands in a run; with the seed it decides everything about the batch."""
 
     epoch: int
@@ -20,7 +20,7 @@ class Batches(Protocol):
 
     batches_per_epoch: int
 
-    def batch(self, place: Place) -> np.ndarray:
+    def batch(self, place: BatchPosition) -> np.ndarray:
         """Positions of the batch's items."""
         ...
 
@@ -50,7 +50,7 @@ class EmbeddingAwareBatches(Batches, Protocol):
         ...
 
 
-class Grouped:
+class ItemsByClass:
     """Items by class, for draws without repetition.
 
     ========  ==========================================
@@ -77,10 +77,10 @@ class Grouped:
         return order[self.starts[classes, None] + places]
 
 
-def parts_of(batch_size: int, per_class: int, classes: int) -> np.ndarray:
+def images_per_class(batch_size: int, per_class: int, classes: int) -> np.ndarray:
     """Images of each class of a batch: b/n classes of n, or b shared evenly among all classes if there are fewer.
 
-    >>> parts_of(8, 2, 10).tolist(), parts_of(8, 2, 3).tolist()
+    >>> images_per_class(8, 2, 10).tolist(), images_per_class(8, 2, 3).tolist()
     ([2, 2, 2, 2], [3, 3, 2])
     """
     chosen = min(batch_size // per_class, classes)
@@ -89,7 +89,7 @@ def parts_of(batch_size: int, per_class: int, classes: int) -> np.ndarray:
     return parts
 
 
-def check_classes(owner: str, batch_size: int, per_class: int) -> None:
+def check_composition(owner: str, batch_size: int, per_class: int) -> None:
     """Refuse a batch that is not made of whole classes."""
     check_count(owner, "batch_size", batch_size)
     check_count(owner, "per_class", per_class)

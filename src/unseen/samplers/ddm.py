@@ -8,7 +8,7 @@ import numpy as np
 from unseen.core.checks import check_choice
 from unseen.core.registry import sampler
 from unseen.samplers.candidates import best_match, check_matching
-from unseen.samplers.embedding_store import StoredBatches
+from unseen.samplers.embedding_store import EmbeddingStoreBatches
 
 HistogramCost = Literal["distances", "reference"]
 
@@ -62,7 +62,7 @@ class DistanceMatching:
     """Batches of b/n classes with n images each that resemble a big batch in the distances of pairs.
 
     A big batch is drawn samples-per-class, candidate batches from it; the nearest by `distance_costs` is taken.
-    Embeddings come from the store of `StoredBatches`: those of the last time an image was trained on.
+    Embeddings come from the store of `EmbeddingStoreBatches`: those of the last time an image was trained on.
 
     ================  =====================================================================
     batch_size        b, images in a batch
@@ -93,7 +93,7 @@ class DistanceMatching:
         self.batch_size, self.per_class, self.compare = batch_size, per_class, compare
         self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
 
-    def batches(self, labels: np.ndarray, seed: int) -> StoredBatches:
+    def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
         """The batches over items with these labels; positions refer to `labels`."""
         draw = partial(
             best_match,
@@ -103,4 +103,4 @@ class DistanceMatching:
             count=self.num_candidates,
             costs=partial(distance_costs, compare=self.compare),
         )
-        return StoredBatches(labels, seed, self.batch_size, draw, project=self.project)
+        return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from unseen.core.randomness import derive, numpy_generator
-from unseen.samplers.base import Grouped, Place
+from unseen.samplers.base import BatchPosition, ItemsByClass
 
-Draw = Callable[[np.ndarray, Grouped, np.random.Generator], np.ndarray]
+Draw = Callable[[np.ndarray, ItemsByClass, np.random.Generator], np.ndarray]
 
 
-class StoredBatches:
+class EmbeddingStoreBatches:
     """Batches of an epoch, all drawn at its start from the last known embedding of every item.
 
     The store holds rows of unit length: those of all items before training, then those that the training steps gave.
@@ -25,7 +25,7 @@ class StoredBatches:
     """
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, draw: Draw, *, project: int | None) -> None:
-        self._grouped = Grouped(labels)
+        self._grouped = ItemsByClass(labels)
         self.seed, self.batch_size, self.draw, self.project = seed, batch_size, draw, project
         self.batches_per_epoch = max(1, len(labels) // batch_size)
         self.rows = np.empty((0, 0), dtype=np.float32)
@@ -41,7 +41,7 @@ class StoredBatches:
         """Overwrite the rows of these items."""
         self.rows[positions] = _unit(embeddings)
 
-    def batch(self, place: Place) -> np.ndarray:
+    def batch(self, place: BatchPosition) -> np.ndarray:
         """Positions of the batch's items; the first request for an epoch draws all its batches from the store."""
         assert len(self.rows), "a store is filled before the first batch"
         if place.epoch != self._epoch:

@@ -6,7 +6,7 @@ import numpy as np
 
 from unseen.core.registry import sampler
 from unseen.samplers.candidates import best_match, check_matching
-from unseen.samplers.embedding_store import StoredBatches
+from unseen.samplers.embedding_store import EmbeddingStoreBatches
 
 
 def frechet_costs(rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ class FrechetMatching:
     """Batches of b/n classes with n images each that resemble a big batch in mean and covariance.
 
     A big batch is drawn samples-per-class, candidate batches from it; the nearest by `frechet_costs` is taken.
-    Embeddings come from the store of `StoredBatches`: those of the last time an image was trained on.
+    Embeddings come from the store of `EmbeddingStoreBatches`: those of the last time an image was trained on.
 
     ================  =====================================================================
     batch_size        b, images in a batch
@@ -71,7 +71,7 @@ class FrechetMatching:
         self.batch_size, self.per_class = batch_size, per_class
         self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
 
-    def batches(self, labels: np.ndarray, seed: int) -> StoredBatches:
+    def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
         """The batches over items with these labels; positions refer to `labels`."""
         draw = partial(
             best_match,
@@ -81,4 +81,4 @@ class FrechetMatching:
             count=self.num_candidates,
             costs=frechet_costs,
         )
-        return StoredBatches(labels, seed, self.batch_size, draw, project=self.project)
+        return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)

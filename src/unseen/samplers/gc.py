@@ -6,8 +6,8 @@ import numpy as np
 
 from unseen.core.checks import check_between, check_count
 from unseen.core.registry import sampler
-from unseen.samplers.base import Grouped, check_classes
-from unseen.samplers.embedding_store import StoredBatches
+from unseen.samplers.base import ItemsByClass, check_composition
+from unseen.samplers.embedding_store import EmbeddingStoreBatches
 
 
 def greedy_centres(
@@ -42,7 +42,7 @@ def greedy_centres(
 
 def draw_around_centres(
     rows: np.ndarray,
-    items: Grouped,
+    items: ItemsByClass,
     generator: np.random.Generator,
     *,
     batch_size: int,
@@ -73,7 +73,7 @@ class GreedyCoreset:
     """Batches of b/n points that cover the embeddings, each with n - 1 other images of its class.
 
     Points are chosen among a random part of the images by `greedy_centres`; two of them may be of one class. Embeddings
-    come from the store of `StoredBatches`: those of the last time an image was trained on.
+    come from the store of `EmbeddingStoreBatches`: those of the last time an image was trained on.
 
     ================  ==============================================================================
     batch_size        b, images in a batch
@@ -98,7 +98,7 @@ class GreedyCoreset:
         soft_share: float = 0.0,
         project: int | None = None,
     ) -> None:
-        check_classes("GreedyCoreset", batch_size, per_class)
+        check_composition("GreedyCoreset", batch_size, per_class)
         check_count("GreedyCoreset", "big_batch_size", big_batch_size, at_least=batch_size)
         check_between("GreedyCoreset", "soft_share", soft_share, 0, 1)
         if project is not None:
@@ -106,7 +106,7 @@ class GreedyCoreset:
         self.batch_size, self.per_class, self.big_batch_size = batch_size, per_class, big_batch_size
         self.soft_share, self.project = soft_share, project
 
-    def batches(self, labels: np.ndarray, seed: int) -> StoredBatches:
+    def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
         """The batches over items with these labels; positions refer to `labels`."""
         draw = partial(
             draw_around_centres,
@@ -115,4 +115,4 @@ class GreedyCoreset:
             big=self.big_batch_size,
             soft_share=self.soft_share,
         )
-        return StoredBatches(labels, seed, self.batch_size, draw, project=self.project)
+        return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)

@@ -4,19 +4,19 @@ import numpy as np
 
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, numpy_generator
-from unseen.samplers.base import Grouped, Place
+from unseen.samplers.base import BatchPosition, ItemsByClass
 
 
-class ReplacedBatches:
+class ReplacementBatches:
     """R's code: classes and images drawn with replacement, so that a batch can hold a class or an image twice."""
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
-        self._grouped = Grouped(labels)
+        self._grouped = ItemsByClass(labels)
         self._order = np.argsort(labels, kind="stable")
         self.seed, self.batch_size, self.per_class = seed, batch_size, per_class
         self.batches_per_epoch = max(1, len(labels) // batch_size)
 
-    def batch(self, place: Place) -> np.ndarray:
+    def batch(self, place: BatchPosition) -> np.ndarray:
         """Positions of the batch's items, draw by draw."""
         generator = numpy_generator(derive(self.seed, "reference", *place))
         classes = generator.integers(len(self._grouped.counts), size=self.batch_size // self.per_class)
@@ -24,7 +24,7 @@ class ReplacedBatches:
         return self._order[self._grouped.starts[classes, None] + chosen].ravel()
 
 
-class StreamedBatches:
+class ClassStreamBatches:
     """D's code: an epoch shows every class once, n images each, in one random order that batches are cut from.
 
     A class may be cut in two by the end of a batch; what does not fill a batch at the end of the epoch is left out.
@@ -33,7 +33,7 @@ class StreamedBatches:
     """
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
-        self._grouped = Grouped(labels)
+        self._grouped = ItemsByClass(labels)
         self.seed, self.batch_size, self.per_class = seed, batch_size, per_class
         self.batches_per_epoch = len(self._grouped.counts) * per_class // batch_size
         if self.batches_per_epoch == 0:
@@ -44,7 +44,7 @@ class StreamedBatches:
             )
         self._epoch: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
 
-    def batch(self, place: Place) -> np.ndarray:
+    def batch(self, place: BatchPosition) -> np.ndarray:
         """Positions of the batch's items, class by class."""
         if self._epoch[0] != place.epoch:
             generator = numpy_generator(derive(self.seed, "stream", place.epoch))

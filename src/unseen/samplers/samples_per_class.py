@@ -9,8 +9,8 @@ from unseen.core.checks import check_choice
 from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import sampler
-from unseen.samplers.base import Batches, Place, check_classes
-from unseen.samplers.reference_variants import ReplacedBatches, StreamedBatches
+from unseen.samplers.base import Batches, BatchPosition, check_composition
+from unseen.samplers.reference_variants import ClassStreamBatches, ReplacementBatches
 
 Draws = Literal["dealt", "reference", "stream"]
 
@@ -38,7 +38,7 @@ class SamplesPerClass:
     """
 
     def __init__(self, *, batch_size: int = 112, per_class: int = 2, draw: Draws = "dealt") -> None:
-        check_classes("SamplesPerClass", batch_size, per_class)
+        check_composition("SamplesPerClass", batch_size, per_class)
         check_choice("SamplesPerClass", "draw", draw, ("dealt", "reference", "stream"))
         self.batch_size = batch_size
         self.per_class = per_class
@@ -47,14 +47,14 @@ class SamplesPerClass:
     def batches(self, labels: np.ndarray, seed: int) -> Batches:
         """The batches over items with these labels; positions refer to `labels`."""
         kinds: dict[str, Callable[[np.ndarray, int, int, int], Batches]] = {
-            "dealt": DealtBatches,
-            "reference": ReplacedBatches,
-            "stream": StreamedBatches,
+            "dealt": RoundRobinBatches,
+            "reference": ReplacementBatches,
+            "stream": ClassStreamBatches,
         }
         return kinds[self.draw](labels, seed, self.batch_size, self.per_class)
 
 
-class DealtBatches:
+class RoundRobinBatches:
     """What `SamplesPerClass` deals from one set of labels: `batch(place)` is a pure function."""
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
@@ -77,7 +77,7 @@ class DealtBatches:
         self._deals = np.full(len(self._members), -1)
         self._order: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
 
-    def batch(self, place: Place) -> np.ndarray:
+    def batch(self, place: BatchPosition) -> np.ndarray:
         """Positions of the batch's items, class by class."""
         turn, slot = divmod(place.epoch * self.batches_per_epoch + place.batch, self.batches_per_round)
         order = self._class_order(turn)

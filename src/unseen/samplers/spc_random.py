@@ -5,7 +5,7 @@ import numpy as np
 from unseen.core.checks import check_count
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import sampler
-from unseen.samplers.base import Grouped, Place
+from unseen.samplers.base import BatchPosition, ItemsByClass
 
 
 @sampler("spc_random")
@@ -33,11 +33,11 @@ class RandomBatches:
     """What `SamplesPerClassRandom` draws from one set of labels: `batch(place)` is a pure function."""
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int) -> None:
-        self._grouped = Grouped(labels)
+        self._grouped = ItemsByClass(labels)
         self.seed, self.batch_size = seed, batch_size
         self.batches_per_epoch = max(1, len(labels) // batch_size)
 
-    def batch(self, place: Place) -> np.ndarray:
+    def batch(self, place: BatchPosition) -> np.ndarray:
         """Positions of the batch's items, class by class."""
         generator = numpy_generator(derive(self.seed, "random batch", *place))
         counts = self._grouped.counts

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from unseen.core.checks import check_above, check_choice, check_count
 from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
-from unseen.data.batches import CatalogueItems
+from unseen.data.batches import CatalogueDataset
 from unseen.data.splits import Split
 from unseen.evaluation import evaluate
 from unseen.losses.margin import Margin
@@ -211,7 +211,7 @@ def few_shot(
 
 def few_shot_on_rung(
     model: Embedder,
-    items: CatalogueItems,
+    items: CatalogueDataset,
     split: Split,
     ladder: Ladder,
     *,

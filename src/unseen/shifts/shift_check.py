@@ -12,7 +12,7 @@ from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.data import Catalogue, split_catalogue
 from unseen.evaluation.frechet import moments
-from unseen.models import start_head
+from unseen.models import initialize_linear_head
 from unseen.shifts.build import build_ladder
 from unseen.shifts.episodes import draw_support
 from unseen.shifts.few_shot import Adaptation, FewShot, few_shot
@@ -256,7 +256,7 @@ def _head_on(features: np.ndarray) -> nn.Module:
     """A linear layer that begins as a projection of the features: what an un-trained backbone is adapted by."""
     width = features.shape[1]
     head = nn.utils.skip_init(nn.Linear, width, min(HEAD_WIDTH, width))
-    start_head(head, torch.from_numpy(np.asarray(features, np.float32)), "identity")
+    initialize_linear_head(head, torch.from_numpy(np.asarray(features, np.float32)), "identity")
     return head
 
 

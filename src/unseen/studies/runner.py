@@ -12,7 +12,7 @@ from typing import Any
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
-from unseen.core.console import Board, progress_board
+from unseen.core.console import ProgressBoard, progress_board
 from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
@@ -162,7 +162,9 @@ def _cores() -> int:
 class _Run:
     """One run of the runner: the only process that writes to the store; workers get cells and hand back results."""
 
-    def __init__(self, store: Store, folder: Path, start: Callable[[], Worker], workers: int, board: Board) -> None:
+    def __init__(
+        self, store: Store, folder: Path, start: Callable[[], Worker], workers: int, board: ProgressBoard
+    ) -> None:
         self._store = store
         self._folder = folder
         self._start = start

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from unseen.core.config import hash_of
 from unseen.core.randomness import derive, seed_torch
-from unseen.data.batches import CatalogueItems
+from unseen.data.batches import CatalogueDataset
 from unseen.methods import Objective
 from unseen.models import embed
 from unseen.samplers import Batches, EmbeddingAwareBatches
@@ -52,7 +52,7 @@ class Job:
     objective: Objective
     optimizer: torch.optim.Optimizer
     schedule: Schedule
-    items: CatalogueItems
+    items: CatalogueDataset
     indices: np.ndarray
     labels: np.ndarray
     batches: Batches

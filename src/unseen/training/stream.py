@@ -6,8 +6,8 @@ from itertools import chain, pairwise
 import numpy as np
 
 from unseen.core.randomness import derive
-from unseen.data.batches import Batch, CatalogueItems, ItemKey, loader
-from unseen.samplers import Batches, EmbeddingAwareBatches, Place
+from unseen.data.batches import Batch, CatalogueDataset, ItemKey, make_loader
+from unseen.samplers import Batches, BatchPosition, EmbeddingAwareBatches
 
 _ODD = 0x9E3779B97F4A7C15
 _BITS = 2**63 - 1
@@ -32,12 +32,12 @@ class ItemKeys:
         for step in range(self.first, self.last):
             epoch, batch = divmod(step, self.dealt.batches_per_epoch)
             key = derive(self.seed, "items", epoch, batch)
-            chosen = self.indices[self.dealt.batch(Place(epoch, batch))].tolist() * self.views
+            chosen = self.indices[self.dealt.batch(BatchPosition(epoch, batch))].tolist() * self.views
             yield [ItemKey(index, (key + place * _ODD) & _BITS) for place, index in enumerate(chosen)]
 
 
 def stream(
-    items: CatalogueItems,
+    items: CatalogueDataset,
     dealt: Batches,
     indices: np.ndarray,
     *,
@@ -57,4 +57,4 @@ def stream(
         next_epoch = (first // dealt.batches_per_epoch + 1) * dealt.batches_per_epoch
         ends = [first, *range(next_epoch, last, dealt.batches_per_epoch), last]
     parts = (ItemKeys(dealt, indices, seed, *part, views=views) for part in pairwise(ends))
-    return chain.from_iterable(loader(items, item_keys, workers=workers) for item_keys in parts)
+    return chain.from_iterable(make_loader(items, item_keys, workers=workers) for item_keys in parts)

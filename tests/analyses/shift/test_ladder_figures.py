@@ -10,7 +10,7 @@ from tests.helpers.many_groups import grouped_catalogue
 from tests.helpers.two_groups import gaussian_catalogue, start_of
 from unseen.analyses.shift import ladder_figures
 from unseen.analyses.shift.ladder_figures import distance_figure, map_figure, map_points, project_by_umap, shown_rungs
-from unseen.figures.style import drawn
+from unseen.figures.style import render_png
 from unseen.shifts import Walk, build_group_ladder, build_ladder
 
 
@@ -22,7 +22,7 @@ def catalogue():
 @pytest.fixture(scope="module")
 def ladder(catalogue):
     walk = Walk(swaps=2, easier=2, harder=3, removals=2)
-    return build_ladder(catalogue, catalogue.source.features, start_of(catalogue), walk=walk, rungs=5)
+    return build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), walk=walk, rungs=5)
 
 
 def size_of(png):
@@ -32,9 +32,9 @@ def size_of(png):
 
 
 def test_distances_are_drawn_the_same_each_time(ladder):
-    png = drawn(lambda: distance_figure(ladder))
+    png = render_png(lambda: distance_figure(ladder))
     assert size_of(png) == (1800, 920)
-    assert drawn(lambda: distance_figure(ladder)) == png
+    assert render_png(lambda: distance_figure(ladder)) == png
 
 
 def test_an_easy_a_middle_and_a_hard_rung_are_shown(ladder):
@@ -56,11 +56,11 @@ def test_points_are_coloured_by_the_side_of_their_class(ladder):
 
 def test_a_map_has_a_panel_for_each_rung(catalogue, ladder):
     names = np.array(catalogue.class_names)[catalogue.labels]
-    places = catalogue.source.features[:, :2]
+    places = catalogue.reader.features[:, :2]
     for rungs in ((1,), (1, 3, 5)):
         figure = map_figure(ladder, rungs, names, places, "a $look$")
         assert len(figure.axes) == len(rungs)
-        assert drawn([figure].pop).startswith(b"\x89PNG")
+        assert render_png([figure].pop).startswith(b"\x89PNG")
 
 
 def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
@@ -78,14 +78,14 @@ def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
             return points[:, :2]
 
     monkeypatch.setattr(umap, "UMAP", Quick)
-    places, method = project_by_umap(catalogue.source.features[:10])
+    places, method = project_by_umap(catalogue.reader.features[:10])
     assert given == {"n_neighbors": 9, "random_state": 0, "n_jobs": 1}
     assert (places.shape, method) == ((10, 2), "UMAP (9 neighbours)")
 
 
 def test_a_ladder_by_groups_is_drawn_with_the_classes_of_all_its_rungs():
     catalogue = grouped_catalogue()
-    ladder = build_group_ladder(catalogue, catalogue.source.features)
-    assert size_of(drawn(lambda: distance_figure(ladder))) == (1800, 920)
+    ladder = build_group_ladder(catalogue, catalogue.reader.features)
+    assert size_of(render_png(lambda: distance_figure(ladder))) == (1800, 920)
     shown = {catalogue.class_names[label] for label in catalogue.labels[map_points(catalogue, ladder)]}
     assert shown >= {name for rung in ladder.rungs for name in rung.test}

@@ -6,20 +6,20 @@ from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.data.sources._benchmark import (
-    Listed,
-    Published,
-    benchmark,
-    differences,
-    in_class_folders,
+    ListedImage,
+    PublishedCounts,
+    benchmark_catalogue,
+    count_differences,
+    find_image_root,
     missing_files,
-    place_of_images,
-    rows_of,
-    whole_number,
-    wrong_folder,
+    parse_integer,
+    read_columns,
+    scan_class_folders,
+    wrong_folder_error,
 )
 
 NAMES = {1: "wren", 2: "crow"}
-AS_MADE = {"train": Published(2, 1), "test": Published(2, 1)}
+AS_MADE = {"train": PublishedCounts(2, 1), "test": PublishedCounts(2, 1)}
 
 
 def write(root, *paths):
@@ -29,7 +29,7 @@ def write(root, *paths):
 
 
 def listed(*rows):
-    return [Listed(path, number, "train" if number == 1 else "test") for path, number in rows]
+    return [ListedImage(path, number, "train" if number == 1 else "test") for path, number in rows]
 
 
 FOUR = [("b/2.jpg", 2), ("a/1.jpg", 1), ("b/1.jpg", 2), ("a/2.jpg", 1)]
@@ -37,8 +37,8 @@ FOUR = [("b/2.jpg", 2), ("a/1.jpg", 1), ("b/1.jpg", 2), ("a/2.jpg", 1)]
 
 def test_images_stand_in_the_order_of_class_numbers_and_paths_whatever_the_order_of_the_list(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
-    one = benchmark("x", tmp_path, listed(*FOUR), class_names=NAMES, published=AS_MADE)
-    other = benchmark("x", tmp_path, listed(*FOUR[::-1]), class_names=NAMES, published=AS_MADE)
+    one = benchmark_catalogue("x", tmp_path, listed(*FOUR), class_names=NAMES, published=AS_MADE)
+    other = benchmark_catalogue("x", tmp_path, listed(*FOUR[::-1]), class_names=NAMES, published=AS_MADE)
     assert one.ids == other.ids == ("a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg")
     assert one.class_names == ("wren", "crow")
     assert one.labels.tolist() == [0, 0, 1, 1]
@@ -51,21 +51,25 @@ def test_images_stand_in_the_order_of_class_numbers_and_paths_whatever_the_order
 def test_a_class_without_images_is_no_class_and_is_told(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
     names = NAMES | {3: "owl"}
-    found = benchmark("x", tmp_path, listed(*FOUR), class_names=names, published={"test": Published(3, 2)})
+    found = benchmark_catalogue(
+        "x", tmp_path, listed(*FOUR), class_names=names, published={"test": PublishedCounts(3, 2)}
+    )
     assert found.class_names == ("wren", "crow")
     assert found.notes == ("the test part has 2 images of 1 classes; the published one has 3 images of 2 classes",)
 
 
 def test_a_class_with_a_single_image_stays_and_is_told(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
-    found = benchmark("x", tmp_path, listed(*FOUR[:3]), class_names=NAMES, published={"test": Published(2, 1)})
+    found = benchmark_catalogue(
+        "x", tmp_path, listed(*FOUR[:3]), class_names=NAMES, published={"test": PublishedCounts(2, 1)}
+    )
     assert found.notes == ("classes with a single item: 1",)
 
 
 def test_every_part_that_differs_gets_a_sentence():
     parts, labels = np.array(["train", "train", "query"]), np.array([0, 0, 1])
-    stated = {"train": Published(2, 1), "query": Published(2, 1), "gallery": Published(1, 1)}
-    assert differences(parts, labels, stated) == [
+    stated = {"train": PublishedCounts(2, 1), "query": PublishedCounts(2, 1), "gallery": PublishedCounts(1, 1)}
+    assert count_differences(parts, labels, stated) == [
         "the query part has 1 images of 1 classes; the published one has 2 images of 1 classes",
         "the gallery part has 0 images of 0 classes; the published one has 1 images of 1 classes",
     ]
@@ -77,7 +81,7 @@ def test_missing_images_are_counted_and_the_first_are_named(tmp_path):
     (tmp_path / "a" / "2.jpg").mkdir()
     assert missing_files(tmp_path, ["a/1.jpg", "a/2.jpg", "b/1.jpg", "c/1.jpg"]) == ["a/2.jpg", "b/1.jpg", "c/1.jpg"]
     with pytest.raises(DataError) as caught:
-        benchmark("x", tmp_path, listed(*FOUR), class_names=NAMES, published=AS_MADE)
+        benchmark_catalogue("x", tmp_path, listed(*FOUR), class_names=NAMES, published=AS_MADE)
     assert caught.value.message == (
         f"x: 3 of 4 listed images are not below {tmp_path}: images 'a/2.jpg', 'b/1.jpg', 'b/2.jpg'; use a complete copy"
     )
@@ -85,12 +89,12 @@ def test_missing_images_are_counted_and_the_first_are_named(tmp_path):
 
 def test_an_image_that_is_listed_twice_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"x: listed more than once: image 'a/1\.jpg'"):
-        benchmark("x", tmp_path, listed(*FOUR, ("a/1.jpg", 2)), class_names=NAMES, published=AS_MADE)
+        benchmark_catalogue("x", tmp_path, listed(*FOUR, ("a/1.jpg", 2)), class_names=NAMES, published=AS_MADE)
 
 
 def test_a_wrong_folder_is_described(tmp_path):
     def found(place):
-        return wrong_folder("x", place, "list.txt").message
+        return wrong_folder_error("x", place, "list.txt").message
 
     assert found(tmp_path) == f"x: looked for list.txt in {tmp_path}, found nothing: it is empty; use x=FOLDER"
     assert "found no such folder" in found(tmp_path / "none")
@@ -104,22 +108,22 @@ def test_a_wrong_folder_is_described(tmp_path):
 def test_images_are_where_most_of_the_listed_paths_lead(tmp_path):
     write(tmp_path, "images/a/1.jpg", "images/a/2.jpg", "a/1.jpg")
     paths = ["a/1.jpg", "a/2.jpg", "a/3.jpg"]
-    assert place_of_images([tmp_path, tmp_path / "images"], paths) == tmp_path / "images"
-    assert place_of_images([tmp_path / "x", tmp_path / "y"], paths) == tmp_path / "x"
+    assert find_image_root([tmp_path, tmp_path / "images"], paths) == tmp_path / "images"
+    assert find_image_root([tmp_path / "x", tmp_path / "y"], paths) == tmp_path / "x"
 
 
 def test_rows_of_a_list_keep_spaces_in_the_last_column_only(tmp_path):
     file = tmp_path / "list.txt"
     file.write_text("1  a b.jpg \n\n2 c.jpg\n")
-    assert rows_of(file, 2) == [["1", "a b.jpg"], ["2", "c.jpg"]]
+    assert read_columns(file, 2) == [["1", "a b.jpg"], ["2", "c.jpg"]]
     file.write_text("1 a\n2\n")
     with pytest.raises(DataError, match=r"list\.txt, row 2: 2 columns are needed; got '2'"):
-        rows_of(file, 2)
+        read_columns(file, 2)
     file.write_text("\n")
     with pytest.raises(DataError, match="is empty"):
-        rows_of(file, 2)
+        read_columns(file, 2)
     with pytest.raises(DataError, match="a whole number is needed; got 'x'"):
-        whole_number(file, "x")
+        parse_integer(file, "x")
 
 
 def number(name):
@@ -131,15 +135,15 @@ def test_class_folders_are_found_in_place_below_and_in_two_halves(tmp_path):
     write(tmp_path, "deep/images/wren/1.jpg", "deep/images/crow/1.jpg")
     write(tmp_path, "parted/train/wren/1.jpg", "parted/test/wren/1.jpg", "parted/test/crow/2.jpg")
     (tmp_path / "none").mkdir()
-    place, images, notes = in_class_folders("x", tmp_path / "plain", ("", "images"), number)
+    place, images, notes = scan_class_folders("x", tmp_path / "plain", ("", "images"), number)
     assert (place, images, notes) == (tmp_path / "plain", [("crow/1.jpg", 2), ("wren/1.jpg", 1)], [])
-    assert in_class_folders("x", tmp_path / "deep", ("", "images"), number)[0] == tmp_path / "deep" / "images"
-    assert in_class_folders("x", tmp_path / "none", ("", "images"), number) is None
+    assert scan_class_folders("x", tmp_path / "deep", ("", "images"), number)[0] == tmp_path / "deep" / "images"
+    assert scan_class_folders("x", tmp_path / "none", ("", "images"), number) is None
 
 
 def test_halves_of_another_task_are_put_together(tmp_path):
     write(tmp_path, "train/wren/1.jpg", "train/crow/1.jpg", "test/wren/1.jpg", "test/crow/2.jpg")
-    place, images, _ = in_class_folders("x", tmp_path, ("",), number)
+    place, images, _ = scan_class_folders("x", tmp_path, ("",), number)
     assert place == tmp_path
     assert sorted(images) == [
         ("test/crow/2.jpg", 2),
@@ -152,4 +156,4 @@ def test_halves_of_another_task_are_put_together(tmp_path):
 def test_a_folder_beside_class_folders_that_is_no_class_is_refused(tmp_path):
     write(tmp_path, "wren/1.jpg", "crow/1.jpg", "owl/1.jpg")
     with pytest.raises(DataError, match=r"x: folder 'owl' in .* is none of the data set's classes"):
-        in_class_folders("x", tmp_path, ("",), number)
+        scan_class_folders("x", tmp_path, ("",), number)

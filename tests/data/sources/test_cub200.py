@@ -45,7 +45,7 @@ def test_the_official_layout_gives_classes_by_number_and_the_zero_shot_split(tmp
         "002.Laysan_Albatross/Laysan_Albatross_0046.jpg",
     )
     assert found.fixed_split.tolist() == ["train"] * 4 + ["test"] * 4
-    assert found.source.image(0).size == (5, 4)
+    assert found.reader.image(0).size == (5, 4)
     split = split_catalogue(found, "given:validation=0")
     assert split.counts()["train"] == {"images": 4, "classes": 2}
 

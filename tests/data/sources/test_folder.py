@@ -8,7 +8,7 @@ from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.data.factory import load_catalogue
-from unseen.data.sources.folder import folder, images_below
+from unseen.data.sources.folder import folder, unlabeled_images
 
 
 def fill(root, files):
@@ -37,8 +37,8 @@ def test_each_sub_folder_is_a_class_in_sorted_order(tmp_path):
     assert found.labels.tolist() == [0, 0, 1, 1, 2, 2]
     assert found.name == tmp_path.name
     assert found.notes == ()
-    assert found.source.kind == "image files"
-    assert found.source.image(1).getpixel((0, 0)) == (2, 0, 0)
+    assert found.reader.kind == "image files"
+    assert found.reader.image(1).getpixel((0, 0)) == (2, 0, 0)
 
 
 def test_hidden_files_are_ignored_and_others_are_counted(tmp_path):
@@ -64,7 +64,7 @@ def test_a_name_that_is_not_text_can_still_be_written_down(tmp_path):
     found = folder(str(tmp_path), small_classes="keep")
     assert found.class_names == ("a", "caf\\xe9")
     assert len(found.fingerprint) == 16
-    assert found.source.image(2).size == (4, 4)
+    assert found.reader.image(2).size == (4, 4)
 
 
 def test_what_is_no_folder_of_class_folders_is_refused(tmp_path):
@@ -111,11 +111,11 @@ def test_links_that_lead_in_a_circle_do_no_harm(tmp_path):
 
 def test_images_without_classes_are_found_wherever_they_lie(tmp_path):
     fill(tmp_path, ["1.png", "a/2.png", "a/b/3.png", "a/notes.txt", ".hidden/4.png"])
-    found = images_below(str(tmp_path))
+    found = unlabeled_images(str(tmp_path))
     assert found.ids == ("1.png", "a/2.png", "a/b/3.png")
     assert found.labels.tolist() == [0, 0, 0]
     with pytest.raises(DataError, match="no folder"):
-        images_below(str(tmp_path / "nowhere"))
+        unlabeled_images(str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="holds no image"):
-        images_below(str(tmp_path / "empty"))
+        unlabeled_images(str(tmp_path / "empty"))

@@ -22,7 +22,7 @@ from unseen.data.sources._glyph_rendering import (
     FONTS,
     LOOK_ALIKE,
     MARGIN,
-    Pen,
+    GlyphPainter,
     first_of_look_alikes,
     font_paths,
     look_alikes,
@@ -76,8 +76,8 @@ def test_there_are_a_thousand_classes_with_twelve_samples(catalogue):
     assert len(catalogue.class_names) >= 1000
     assert np.bincount(catalogue.labels).min() >= 12
     assert len(set(catalogue.ids)) == len(catalogue)
-    assert catalogue.source.pixels.shape == (len(catalogue), 32, 32)
-    assert catalogue.source.pixels.dtype == np.uint8
+    assert catalogue.reader.pixels.shape == (len(catalogue), 32, 32)
+    assert catalogue.reader.pixels.dtype == np.uint8
 
 
 def test_classes_and_samples_have_readable_names(catalogue):
@@ -105,7 +105,7 @@ def test_only_typefaces_that_were_looked_at_are_samples(catalogue):
 
 
 def test_every_picture_has_ink_on_a_black_ground(catalogue):
-    pixels = catalogue.source.pixels
+    pixels = catalogue.reader.pixels
     assert pixels.max(axis=(1, 2)).min() > 64
     assert np.median(pixels, axis=(1, 2)).max() == 0
 
@@ -120,7 +120,7 @@ def test_letters_that_look_alike_across_scripts_are_one_class(catalogue):
 
 def test_no_two_classes_look_alike(upright):
     # The rule once more, from the finished pictures, in float64 and with all their levels of grey.
-    vectors = upright.source.pixels.reshape(len(upright), -1).astype(np.float64)
+    vectors = upright.reader.pixels.reshape(len(upright), -1).astype(np.float64)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     fonts = np.array([name.split(" ")[1] for name in upright.ids])
     count = len(upright.class_names)
@@ -137,7 +137,7 @@ def test_no_two_classes_look_alike(upright):
 
 def test_no_two_samples_of_a_class_are_one_picture(upright):
     pictures = {
-        (label, picture.tobytes()) for label, picture in zip(upright.labels, upright.source.pixels, strict=True)
+        (label, picture.tobytes()) for label, picture in zip(upright.labels, upright.reader.pixels, strict=True)
     }
     assert len(pictures) == len(upright)
 
@@ -147,7 +147,7 @@ def test_raw_pixels_find_about_three_in_ten(catalogue, share):
     classes = np.random.default_rng(0).permutation(len(catalogue.class_names))
     chosen = np.isin(catalogue.labels, classes[: int(share * len(classes))])
     labels = catalogue.labels[chosen]
-    vectors = catalogue.source.pixels[chosen].reshape(len(labels), -1).astype(np.float32)
+    vectors = catalogue.reader.pixels[chosen].reshape(len(labels), -1).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     queries = np.random.default_rng(1).permutation(len(labels))[:1000]
     similarity = vectors[queries] @ vectors.T
@@ -172,7 +172,7 @@ def test_a_picture_depends_on_seed_character_and_typeface_only(catalogue):
     settings = {"size": 32, "rotation": 10.0, "shift": 0.044}
     again = render(font_paths(), some, seed=0, **settings)
     places = [catalogue.ids.index(f"U+{ord(letter):04X} {font}") for letter in some for font in some[letter]]
-    assert np.array_equal(again, catalogue.source.pixels[places])
+    assert np.array_equal(again, catalogue.reader.pixels[places])
     other = render(font_paths(), some, seed=1, **settings)
     assert (again != other).any(axis=(1, 2)).all()
 
@@ -202,9 +202,9 @@ def test_two_processes_on_one_empty_cache_both_end_right(tmp_path):
 @pytest.mark.parametrize("size", [8, 28, 32, 64])
 def test_pictures_come_in_the_size_asked_for(few, tmp_path, size):
     catalogue = glyphs(size=size, cache=str(tmp_path))
-    assert catalogue.source.pixels.shape == (9, size, size)
-    assert catalogue.source.image(0).size == (size, size)
-    assert catalogue.source.pixels.max(axis=(1, 2)).min() > 64
+    assert catalogue.reader.pixels.shape == (9, size, size)
+    assert catalogue.reader.image(0).size == (size, size)
+    assert catalogue.reader.pixels.max(axis=(1, 2)).min() > 64
 
 
 def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_path, rendered):
@@ -213,7 +213,7 @@ def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_pat
     assert len(rendered) == 1
     assert np.bincount(fewer.labels).tolist() == [2, 2, 2]
     places = [everything.ids.index(name) for name in fewer.ids]
-    assert np.array_equal(fewer.source.pixels, everything.source.pixels[places])
+    assert np.array_equal(fewer.reader.pixels, everything.reader.pixels[places])
     assert places == sorted(places)
     assert glyphs(cache=str(tmp_path), max_per_class=99).ids == everything.ids
     choices = {glyphs(cache=str(tmp_path), max_per_class=2, seed=seed).ids for seed in range(5)}
@@ -224,13 +224,13 @@ def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_pat
 
 
 def test_a_letter_that_is_not_moved_is_the_canvas_made_smaller():
-    pen = Pen(font_paths()["DejaVuSerif"], 32)
+    pen = GlyphPainter(font_paths()["DejaVuSerif"], 32)
     canvas = pen.draw("g")
     assert np.array_equal(pen.moved(canvas, 0, 0, 0), np.asarray(canvas.reduce(pen.oversampling)))
 
 
 def test_a_shift_moves_the_centre_of_the_ink_by_its_share():
-    pen = Pen(font_paths()["DejaVuSans"], 64)
+    pen = GlyphPainter(font_paths()["DejaVuSans"], 64)
 
     def centre(picture):
         rows, columns = np.indices(picture.shape)
@@ -242,7 +242,7 @@ def test_a_shift_moves_the_centre_of_the_ink_by_its_share():
 
 
 def test_a_quarter_turn_is_the_quarter_turn_of_the_array():
-    pen = Pen(font_paths()["DejaVuSans"], 32)
+    pen = GlyphPainter(font_paths()["DejaVuSans"], 32)
     canvas = pen.draw("F")
     expected = np.asarray(canvas.transpose(Image.Transpose.ROTATE_90).reduce(pen.oversampling)).astype(int)
     assert np.abs(pen.moved(canvas, 90, 0, 0).astype(int) - expected).max() <= 1
@@ -251,7 +251,7 @@ def test_a_quarter_turn_is_the_quarter_turn_of_the_array():
 @pytest.mark.parametrize("letter", ["Ǆ", "Ấ", "Ϣ", "Щ", "ǻ", "ᾯ", "j", "o"])
 @pytest.mark.parametrize("font", ["DejaVuSans", "DejaVuSerif-BoldItalic"])
 def test_no_letter_is_cut_off(letter, font):
-    canvas = Pen(font_paths()[font], 32).draw(letter)
+    canvas = GlyphPainter(font_paths()[font], 32).draw(letter)
     left, top, right, bottom = canvas.getbbox()
     margin = int(MARGIN * canvas.width)
     assert margin <= min(left, top)
@@ -437,7 +437,7 @@ def test_a_setting_out_of_range_is_refused(setting):
 
 def test_glyphs_are_built_from_a_record(few, tmp_path):
     catalogue = build(data, {"name": "glyphs", "size": 28, "cache": str(tmp_path)})
-    assert catalogue.source.pixels.shape == (9, 28, 28)
+    assert catalogue.reader.pixels.shape == (9, 28, 28)
     with pytest.raises(ConfigError, match="did you mean 'size'"):
         build(data, "glyphs:sizes=28")
 

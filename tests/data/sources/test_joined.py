@@ -31,7 +31,7 @@ def test_items_come_one_part_after_the_other(record):
     assert len(catalogue) == 96 + 50
     assert catalogue.class_names[:2] == ("one/0", "one/1")
     assert catalogue.class_names[12:14] == ("other/0", "other/1")
-    assert np.array_equal(catalogue.source.features, np.concatenate([part.source.features for part in parts]))
+    assert np.array_equal(catalogue.reader.features, np.concatenate([part.reader.features for part in parts]))
     for index in (0, 95, 96, 145):
         part, own = (0, index) if index < 96 else (1, index - 96)
         name = parts[part].class_names[parts[part].labels[own]]
@@ -75,8 +75,8 @@ def test_files_are_found_below_the_folder_that_all_parts_share(tmp_path):
     catalogue = load_catalogue({"name": "joined", "parts": parts})
     assert len(catalogue) == 12
     own = load_catalogue(parts["b"])
-    assert catalogue.source.path(6).samefile(own.source.path(0))
-    assert np.array_equal(np.asarray(catalogue.source.image(11)), np.asarray(own.source.image(5)))
+    assert catalogue.reader.path(6).samefile(own.reader.path(0))
+    assert np.array_equal(np.asarray(catalogue.reader.image(11)), np.asarray(own.reader.image(5)))
 
 
 def test_queries_of_one_part_leave_all_items_of_the_other(record):

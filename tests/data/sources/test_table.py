@@ -39,7 +39,7 @@ def test_path_and_label_are_enough(place):
     assert found.name == "table"
     assert (found.fixed_split, found.is_query, found.is_gallery, found.class_groups) == (None, None, None, None)
     assert found.notes == ()
-    assert found.source.image(3).getpixel((0, 0)) == (ord("b"), 2, 0)
+    assert found.reader.image(3).getpixel((0, 0)) == (ord("b"), 2, 0)
 
 
 def test_a_byte_order_mark_other_line_ends_and_quotes_are_read(place):
@@ -136,7 +136,7 @@ def test_small_classes_can_be_dropped_or_kept(place):
     assert dropped.class_names == ("a", "b")
     assert dropped.class_groups == ("x", "y")
     assert dropped.ids == ("a1.png", "a2.png", "b1.png", "b2.png")
-    assert dropped.source.image(0).getpixel((0, 0)) == (ord("a"), 1, 0)
+    assert dropped.reader.image(0).getpixel((0, 0)) == (ord("a"), 1, 0)
     assert len(table(write(place, text), small_classes="keep")) == 5
 
 

@@ -155,7 +155,7 @@ def test_the_definition_names_engine_clusters_iterations_starts_and_seed():
     "setting", [{"iterations": 0}, {"restarts": 0}, {"seed": -1}, {"seed": 0.5}, {"clusters": 0}, {"clusters": 2.0}]
 )
 def test_settings_out_of_range_are_refused(setting):
-    with pytest.raises(ConfigError, match=f"KMeans: {next(iter(setting))} must be a whole number"):
+    with pytest.raises(ConfigError, match=f"KMeans: {next(iter(setting))} must be an integer"):
         KMeans(**setting)
 
 

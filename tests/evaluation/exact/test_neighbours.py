@@ -89,7 +89,7 @@ def test_many_queries_are_answered_block_by_block():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ConfigError, match="nearest_neighbours: k must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="nearest_neighbours: k must be an integer >= 1; got 0"):
         nearest_neighbours(np.eye(3), [0, 1, 2], k=0)
     with pytest.raises(BatchError, match="queries must be rows from 0 to 2"):
         nearest_neighbours(np.eye(3), [0, 1, 2], queries=[3])

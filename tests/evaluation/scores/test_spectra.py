@@ -163,7 +163,7 @@ def test_a_class_of_identical_points_has_one_value_and_a_class_of_zeros_none():
 
 def test_impossible_settings_are_refused():
     directions = read_directions(np.eye(2))
-    with pytest.raises(ConfigError, match="first must be a whole number >= 1"):
+    with pytest.raises(ConfigError, match="first must be an integer >= 1"):
         class_spectra(directions, np.array([0, 1]), first=0)
     with pytest.raises(ConfigError, match="short must be one of"):
         class_spectra(directions, np.array([0, 1]), short="drop")

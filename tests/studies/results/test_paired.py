@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from tests.helpers.svg_charts import description, shapes
 from tests.reports.hostile_strings import HOSTILE
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.text import signed
 from unseen.evaluation.intervals import Bootstrap, Draws
 from unseen.reports import Content, Row, build_report, terminal_table
-from unseen.reports.charts import difference_strip, reach
+from unseen.reports.charts import difference_bar, difference_range
 from unseen.reports.tables import to_csv, to_latex, to_markdown
 from unseen.studies.results.paired import PairedScore, paired_differences, paired_texts
 from unseen.studies.results.ranking import rankings
@@ -258,16 +259,20 @@ def test_hostile_names_are_text_beside_a_difference(text):
     assert build_report(content).count("<script") == 0
 
 
-def test_a_strip_draws_zero_interval_mean_and_seeds():
+def test_a_bar_draws_zero_interval_mean_and_seeds():
     paired = PairedScore(0.02, -0.01, 0.05, {0: 0.01, 1: 0.03}, "")
-    ends = reach([paired])
-    assert ends == (-0.01, 0.05)
-    drawing = difference_strip(paired, ends, percent=True)
-    assert [path.css for path in drawing.paths] == ["zero", "reach muted", "seed muted", "seed muted", "mean muted"]
-    assert drawing.words == "+2.00 ± 1.00, interval −1.00 to +5.00"
-    assert difference_strip(PairedScore(float("nan"), 0.0, 0.0, {}, ""), ends, percent=True) is None
+    limits = difference_range([paired])
+    assert limits == (-0.01, 0.05)
+    chart = difference_bar(paired, limits, percent=True)
+    assert [shape.role for shape in shapes(chart)] == ["zero", "reach", "seed", "seed", "mean"]
+    assert {shape.style("stroke") for shape in shapes(chart)[:2]} == {"var(--faint)"}
+    assert description(chart) == "+2.00 ± 1.00, interval −1.00 to +5.00"
+    better = replace(paired, verdict="better")
+    assert shapes(difference_bar(better, limits, percent=True), "reach")[0].style("stroke") == "var(--right)"
+    assert difference_bar(PairedScore(float("nan"), 0.0, 0.0, {}, ""), limits, percent=True) is None
     nothing = PairedScore(0.0, 0.0, 0.0, {0: 0.0}, "")
-    assert difference_strip(nothing, reach([nothing]), percent=True).paths[0].d == "M80 0V22"
+    centred = difference_bar(nothing, difference_range([nothing]), percent=True)
+    assert shapes(centred, "zero")[0].attributes["d"] == "M80 0L80 22"
 
 
 def test_signs_of_small_and_of_no_differences():

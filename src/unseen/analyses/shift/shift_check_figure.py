@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from unseen.figures.style import BLUE, GREY, ORANGE, drawn, label, panels
+from unseen.figures.style import BLUE, GREY, ORANGE, label, panels, render_png
 from unseen.shifts.shift_check import ShiftCheck
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def shift_check_png(check: ShiftCheck) -> bytes:
     """A PNG of the rungs, the shift of the deployment data, and the recall expected and measured there."""
-    return drawn(lambda: _figure(check))
+    return render_png(lambda: _figure(check))
 
 
 def _figure(check: ShiftCheck) -> "Figure":

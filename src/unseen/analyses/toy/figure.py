@@ -10,7 +10,7 @@ from unseen.analyses.toy.train import CLASSES, EXAMPLES, THRESHOLD, VARIANTS, To
 from unseen.core.config import Record
 from unseen.core.csv_table import csv_of
 from unseen.core.files import write_bytes, write_json, write_text
-from unseen.figures.style import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, drawn, panels
+from unseen.figures.style import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, panels, render_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ _OUTER = 1.3  # test embeddings are drawn on a wider circle, as both sides often
 def write_toys(runs: Sequence[ToyRun], folder: Path) -> tuple[Path, ...]:
     """Write toy.png, toy.csv and toy.json into a folder; returns their paths."""
     paths = tuple(folder / f"toy.{ending}" for ending in ("png", "csv", "json"))
-    write_bytes(paths[0], drawn(lambda: toy_figure(runs)))
+    write_bytes(paths[0], render_png(lambda: toy_figure(runs)))
     write_text(paths[1], toy_csv(runs))
     write_json(paths[2], {"threshold": THRESHOLD, "runs": [_as_record(run) for run in runs]})
     return paths

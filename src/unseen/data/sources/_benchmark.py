@@ -1,4 +1,4 @@
-"""What the benchmark data sets share: finding their files, telling what is missing, and checking published counts."""
+"""What the benchmark_catalogue data sets share: finding their files, telling what is missing, and checking published counts."""
 
 import os
 from collections import Counter, defaultdict
@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.data.catalogue import Catalogue, positions_to_keep, quoted
-from unseen.data.item_sources import ImageFiles
+from unseen.data.catalogue import Catalogue, apply_small_class_policy, quoted
+from unseen.data.item_readers import ImageFiles
 from unseen.data.sources.folder import folder, printable
 from unseen.data.sources.table import read_text
 
@@ -18,8 +18,8 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Published:
-    """The size of one part of a benchmark, as its papers state it."""
+class PublishedCounts:
+    """The size of one part of a benchmark_catalogue, as its papers state it."""
 
     images: int
     classes: int
@@ -29,25 +29,25 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Listed:
-    """One image of a benchmark: where it lies below the root, the number of its class, and the part it belongs to."""
+class ListedImage:
+    """One image of a benchmark_catalogue: where it lies below the root, the number of its class, and the part it belongs to."""
 
     path: str
     class_id: int
     part: str
 
 
-def benchmark(
+def benchmark_catalogue(
     name: str,
     root: Path,
-    images: Iterable[Listed],
+    images: Iterable[ListedImage],
     *,
     class_names: Mapping[int, str],
-    published: Mapping[str, Published],
+    published: Mapping[str, PublishedCounts],
     class_groups: Mapping[int, str] | None = None,
     notes: Sequence[str] = (),
 ) -> Catalogue:
-    """The catalogue of a benchmark: classes in the order of their numbers, images of a class in that of their paths.
+    """The catalogue of a benchmark_catalogue: classes in the order of their numbers, images of a class in that of their paths.
 
     Parts named train, query and gallery are those of In-Shop; everything but train is the test side. So every layout of
     a data set gives the same catalogue. Counts that differ from the published ones are said in the notes.
@@ -66,11 +66,11 @@ def benchmark(
     present = sorted({image.class_id for image in rows})
     label_of = {number: label for label, number in enumerate(present)}
     labels = np.array([label_of[image.class_id] for image in rows], np.int64)
-    _, small = positions_to_keep(name, [class_names[image.class_id] for image in rows], "keep")
+    _, small = apply_small_class_policy(name, [class_names[image.class_id] for image in rows], "keep")
     has_roles = "query" in published
     return Catalogue(
         name=name,
-        source=ImageFiles(root, paths),
+        reader=ImageFiles(root, paths),
         labels=labels,
         class_names=tuple(class_names[number] for number in present),
         ids=tuple(printable(path) for path in paths),
@@ -78,42 +78,42 @@ def benchmark(
         fixed_split=np.where(parts == "train", "train", "test"),
         is_query=parts == "query" if has_roles else None,
         is_gallery=parts == "gallery" if has_roles else None,
-        notes=(*differences(parts, labels, published), *small, *notes),
+        notes=(*count_differences(parts, labels, published), *small, *notes),
     )
 
 
-def differences(parts: np.ndarray, labels: np.ndarray, published: Mapping[str, Published]) -> list[str]:
+def count_differences(parts: np.ndarray, labels: np.ndarray, published: Mapping[str, PublishedCounts]) -> list[str]:
     """A sentence for each part whose counts are not the published ones.
 
-    >>> differences(np.array(["train"] * 3), np.array([0, 1, 1]), {"train": Published(4, 2)})
+    >>> count_differences(np.array(["train"] * 3), np.array([0, 1, 1]), {"train": PublishedCounts(4, 2)})
     ['the train part has 3 images of 2 classes; the published one has 4 images of 2 classes']
     """
     told = []
     for part, stated in published.items():
         here = labels[parts == part]
-        found = Published(len(here), len(np.unique(here)))
+        found = PublishedCounts(len(here), len(np.unique(here)))
         if found != stated:
             told.append(f"the {part} part has {found}; the published one has {stated}")
     return told
 
 
-def place_of(root: Path, below: Sequence[str], file: str) -> Path | None:
+def find_folder(root: Path, below: Sequence[str], file: str) -> Path | None:
     """The first of these folders below the root in which there is that file."""
     return next((root / each for each in below if (root / each / file).is_file()), None)
 
 
-def place_of_images(candidates: Sequence[Path], paths: Sequence[str]) -> Path:
+def find_image_root(candidates: Sequence[Path], paths: Sequence[str]) -> Path:
     """The candidate below which most of some listed paths lead to a file; the first one when none does."""
     some = [paths[0], paths[len(paths) // 2], paths[-1]]
     return max(candidates, key=lambda place: sum((place / path).is_file() for path in some))
 
 
-def wrong_folder(name: str, root: Path, looked_for: str) -> DataError:
+def wrong_folder_error(name: str, root: Path, looked_for: str) -> DataError:
     """The error for a folder that holds something else."""
     return DataError(f"{name}: looked for {looked_for} in {root}, found {_content(root)}", hint=f"Use {name}=FOLDER.")
 
 
-def rows_of(file: Path, columns: int) -> list[list[str]]:
+def read_columns(file: Path, columns: int) -> list[list[str]]:
     """The words of each line of a list, the last column with its spaces; empty lines are left out."""
     rows = []
     for number, line in enumerate(read_text(file).splitlines(), start=1):
@@ -128,7 +128,7 @@ def rows_of(file: Path, columns: int) -> list[list[str]]:
     return rows
 
 
-def whole_number(file: Path, text: str) -> int:
+def parse_integer(file: Path, text: str) -> int:
     """A number of an image or a class in a list."""
     try:
         return int(text)
@@ -136,7 +136,7 @@ def whole_number(file: Path, text: str) -> int:
         raise DataError(f"{file}: a whole number is needed", got=text) from None
 
 
-def in_class_folders(
+def scan_class_folders(
     name: str, root: Path, below: Sequence[str], class_id: Callable[[str], int | None]
 ) -> tuple[Path, list[tuple[str, int]], list[str]] | None:
     """Images of a copy with one folder a class: the root, each image's path and class number, and notes.
@@ -170,9 +170,9 @@ def _in_halves(
     notes: list[str] = []
     for side in sides:
         found = folder(str(place / side), small_classes="keep")
-        assert isinstance(found.source, ImageFiles)
+        assert isinstance(found.reader, ImageFiles)
         numbers = [class_id(inside) for inside in found.class_names]
-        for path, label in zip(found.source.paths, found.labels, strict=True):
+        for path, label in zip(found.reader.paths, found.labels, strict=True):
             number = numbers[label]
             assert number is not None, "a folder became a class that is none"
             images.append((f"{side}/{path}" if side else path, number))

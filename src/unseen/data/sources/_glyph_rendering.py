@@ -78,7 +78,7 @@ def letters_of(font: str, path: Path) -> list[str]:
     return [letter for letter in letters if letter.isascii()] if font in COMPUTER_MODERN else letters
 
 
-class Pen:
+class GlyphPainter:
     """Draws the letters of one typeface on a canvas that is `oversampling` times as wide as the picture."""
 
     def __init__(self, path: Path, size: int) -> None:
@@ -181,7 +181,7 @@ def choose_classes(paths: dict[str, Path]) -> dict[str, list[str]]:
     present = np.zeros((len(paths), len(candidates)), bool)
     samples: list[dict[bytes, str]] = [{} for _ in candidates]
     for font_number, (font, path) in enumerate(paths.items()):
-        pen, has = Pen(path, COMPARED_SIZE), set(claimed[font])
+        pen, has = GlyphPainter(path, COMPARED_SIZE), set(claimed[font])
         for position, letter in enumerate(candidates):
             canvas = pen.draw(letter) if letter in has else None
             if canvas is not None and canvas.getbbox() is not None:
@@ -204,7 +204,7 @@ def render(
 
     Shape:  N samples -> (N, size, size) of uint8
     """
-    pens = {font: Pen(path, size) for font, path in paths.items()}
+    pens = {font: GlyphPainter(path, size) for font, path in paths.items()}
     pixels = np.empty((sum(map(len, classes.values())), size, size), np.uint8)
     samples = ((letter, font) for letter, fonts in classes.items() for font in fonts)
     for place, (letter, font) in enumerate(samples):

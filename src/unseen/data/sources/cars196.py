@@ -11,16 +11,16 @@ from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources._benchmark import (
-    Listed,
-    Published,
-    benchmark,
-    in_class_folders,
-    place_of,
-    place_of_images,
-    wrong_folder,
+    ListedImage,
+    PublishedCounts,
+    benchmark_catalogue,
+    find_folder,
+    find_image_root,
+    scan_class_folders,
+    wrong_folder_error,
 )
 
-PUBLISHED = {"train": Published(8_054, 98), "test": Published(8_131, 98)}
+PUBLISHED = {"train": PublishedCounts(8_054, 98), "test": PublishedCounts(8_131, 98)}
 
 _ANNOTATIONS = "cars_annos.mat"
 _NAMES = "cars_meta.mat"
@@ -46,26 +46,26 @@ def cars196(path: str) -> Catalogue:
     """
     root = Path(path).expanduser()
     names = _class_names(root)
-    place = place_of(root, _BELOW, _ANNOTATIONS)
+    place = find_folder(root, _BELOW, _ANNOTATIONS)
     if place is not None:
         images = _images(place / _ANNOTATIONS, "relative_im_path", names)
-        where = place_of_images((place, place.parent, root), [image.path for image in images])
-        return benchmark("cars196", where, images, class_names=names, published=PUBLISHED)
-    halves = {half: place_of(root, _BELOW, file) for half, file in _HALVES.items()}
+        where = find_image_root((place, place.parent, root), [image.path for image in images])
+        return benchmark_catalogue("cars196", where, images, class_names=names, published=PUBLISHED)
+    halves = {half: find_folder(root, _BELOW, file) for half, file in _HALVES.items()}
     if any(halves.values()):
         return _from_devkit(root, halves, names)
     number_of = {_plain(name): number for number, name in names.items()}
     below = ("", "images", "car_data", "car_data/car_data", "cars196", "cars196/images")
-    found = in_class_folders("cars196", root, below, lambda name: number_of.get(_plain(name)))
+    found = scan_class_folders("cars196", root, below, lambda name: number_of.get(_plain(name)))
     if found is None:
-        raise wrong_folder(
+        raise wrong_folder_error(
             "cars196",
             root,
             f"{_ANNOTATIONS}, {' with '.join(_HALVES.values())}, or class folders such as AM General Hummer SUV 2000",
         )
     place, inside, notes = found
     listed = [_listed(file, number) for file, number in inside]
-    return benchmark("cars196", place, listed, class_names=names, published=PUBLISHED, notes=notes)
+    return benchmark_catalogue("cars196", place, listed, class_names=names, published=PUBLISHED, notes=notes)
 
 
 def official_names() -> dict[int, str]:
@@ -86,15 +86,15 @@ def _from_devkit(root: Path, halves: dict[str, Path | None], names: dict[int, st
         here = _images(place / _HALVES[half], "fname", names)
         candidates = [above / half for above in (root, place, place.parent)]
         candidates += [each / half for each in candidates]  # some archives hold a folder inside a folder of its name
-        folders.append(place_of_images(candidates, [image.path for image in here]))
+        folders.append(find_image_root(candidates, [image.path for image in here]))
         images.append(here)
     where = Path(*_common(folders[0].parts, folders[1].parts))
     listed = [
-        Listed((folder.relative_to(where) / image.path).as_posix(), image.class_id, image.part)
+        ListedImage((folder.relative_to(where) / image.path).as_posix(), image.class_id, image.part)
         for folder, here in zip(folders, images, strict=True)
         for image in here
     ]
-    return benchmark("cars196", where, listed, class_names=names, published=PUBLISHED)
+    return benchmark_catalogue("cars196", where, listed, class_names=names, published=PUBLISHED)
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return one[: same.index(False) if False in same else len(same)]
 
 
-def _images(file: Path, path_field: str, names: dict[int, str]) -> list[Listed]:
+def _images(file: Path, path_field: str, names: dict[int, str]) -> list[ListedImage]:
     annotations = np.atleast_1d(_matlab(file, "annotations"))
     for field in (path_field, "class"):
         if field not in (annotations.dtype.names or ()):
@@ -118,7 +118,7 @@ def _images(file: Path, path_field: str, names: dict[int, str]) -> list[Listed]:
 
 
 def _class_names(root: Path) -> dict[int, str]:
-    place = place_of(root, _BELOW, _NAMES)
+    place = find_folder(root, _BELOW, _NAMES)
     if place is None:
         return official_names()
     names = [str(name) for name in np.atleast_1d(_matlab(place / _NAMES, "class_names"))]
@@ -138,8 +138,8 @@ def _matlab(file: Path, variable: str) -> Any:
     return content[variable]
 
 
-def _listed(path: str, number: int) -> Listed:
-    return Listed(path, number, "train" if number <= 98 else "test")
+def _listed(path: str, number: int) -> ListedImage:
+    return ListedImage(path, number, "train" if number <= 98 else "test")
 
 
 def _plain(name: str) -> str:

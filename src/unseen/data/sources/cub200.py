@@ -7,18 +7,18 @@ from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources._benchmark import (
-    Listed,
-    Published,
-    benchmark,
-    in_class_folders,
-    place_of,
-    place_of_images,
-    rows_of,
-    whole_number,
-    wrong_folder,
+    ListedImage,
+    PublishedCounts,
+    benchmark_catalogue,
+    find_folder,
+    find_image_root,
+    parse_integer,
+    read_columns,
+    scan_class_folders,
+    wrong_folder_error,
 )
 
-PUBLISHED = {"train": Published(5_864, 100), "test": Published(5_924, 100)}
+PUBLISHED = {"train": PublishedCounts(5_864, 100), "test": PublishedCounts(5_924, 100)}
 
 _LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
 _BELOW = ("", "CUB_200_2011", "CUB_200_2011/CUB_200_2011")
@@ -39,17 +39,19 @@ def cub200(path: str) -> Catalogue:
     Raises:  `DataError` for a folder that holds neither, for lists that contradict each other, for missing images
     """
     root = Path(path).expanduser()
-    place = place_of(root, _BELOW, _LISTS[0])
+    place = find_folder(root, _BELOW, _LISTS[0])
     if place is not None:
         return _from_lists(place)
     below = [f"{outer}/{inner}" for outer in _BELOW for inner in ("", "images")]
-    found = in_class_folders("cub200", root, [each.strip("/") for each in below], _number_in)
+    found = scan_class_folders("cub200", root, [each.strip("/") for each in below], _number_in)
     if found is None:
-        raise wrong_folder("cub200", root, f"{', '.join(_LISTS)} or class folders such as 001.Black_footed_Albatross")
+        raise wrong_folder_error(
+            "cub200", root, f"{', '.join(_LISTS)} or class folders such as 001.Black_footed_Albatross"
+        )
     place, images, notes = found
     # Images may lie deeper inside a class's folder, which is then not the last one of the path.
     names = {number: next(part for part in file.split("/") if _number_in(part)) for file, number in images}
-    return benchmark(
+    return benchmark_catalogue(
         "cub200", place, [_listed(*image) for image in images], class_names=names, published=PUBLISHED, notes=notes
     )
 
@@ -61,22 +63,23 @@ def _from_lists(place: Path) -> Catalogue:
             f"cub200: {place} has images.txt and lacks {', '.join(lacking)}", hint="Use the official files."
         )
     files, classes, names = (
-        {whole_number(place / name, number): value for number, value in rows_of(place / name, 2)} for name in _LISTS
+        {parse_integer(place / name, number): value for number, value in read_columns(place / name, 2)}
+        for name in _LISTS
     )
     if files.keys() != classes.keys():
         other = sorted(files.keys() ^ classes.keys())
         raise DataError(f"cub200: image {other[0]} stands in only one of {_LISTS[0]} and {_LISTS[1]} in {place}")
-    numbers = {image: whole_number(place / _LISTS[1], number) for image, number in classes.items()}
+    numbers = {image: parse_integer(place / _LISTS[1], number) for image, number in classes.items()}
     nameless = sorted(set(numbers.values()) - names.keys())
     if nameless:
         raise DataError(f"cub200: class {nameless[0]} of {_LISTS[1]} has no name in {place / _LISTS[2]}")
     images = [_listed(file, numbers[image]) for image, file in files.items()]
-    root = place_of_images((place / "images", place.parent / "images", place), [image.path for image in images])
-    return benchmark("cub200", root, images, class_names=names, published=PUBLISHED)
+    root = find_image_root((place / "images", place.parent / "images", place), [image.path for image in images])
+    return benchmark_catalogue("cub200", root, images, class_names=names, published=PUBLISHED)
 
 
-def _listed(path: str, number: int) -> Listed:
-    return Listed(path, number, "train" if number <= 100 else "test")
+def _listed(path: str, number: int) -> ListedImage:
+    return ListedImage(path, number, "train" if number <= 100 else "test")
 
 
 def _number_in(name: str) -> int | None:

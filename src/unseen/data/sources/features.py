@@ -11,11 +11,11 @@ from unseen.core.registry import data
 from unseen.data.catalogue import (
     SIDES,
     Catalogue,
+    apply_small_class_policy,
     groups_of_classes,
-    in_class_order,
-    positions_to_keep,
+    sort_class_names,
 )
-from unseen.data.item_sources import FeatureArray
+from unseen.data.item_readers import FeatureArray
 
 _CHUNK = 4096
 
@@ -42,13 +42,13 @@ def features(
     rows = arrays["features"]
     _check_features(file, rows)
     names = {key: _words(file, key, arrays[key], len(rows)) for key in arrays if key != "features"}
-    kept, notes = positions_to_keep(str(file), names["labels"], small_classes)
+    kept, notes = apply_small_class_policy(str(file), names["labels"], small_classes)
     if len(kept) < len(rows):
         rows = rows[kept]
         names = {key: [words[position] for position in kept] for key, words in names.items()}
 
     classes = names["labels"]
-    class_names = in_class_order(set(classes))
+    class_names = sort_class_names(set(classes))
     label_of = {name: label for label, name in enumerate(class_names)}
     paths = tuple(names["paths"]) if "paths" in names else None
     split = names.get("split")
@@ -58,7 +58,7 @@ def features(
     groups = names.get("groups")
     return Catalogue(
         name=file.stem,
-        source=FeatureArray(rows, root=Path(root).expanduser() if root is not None else file.parent, paths=paths),
+        reader=FeatureArray(rows, root=Path(root).expanduser() if root is not None else file.parent, paths=paths),
         labels=np.array([label_of[name] for name in classes], np.int64),
         class_names=class_names,
         ids=_ids(paths, kept),

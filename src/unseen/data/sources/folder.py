@@ -9,8 +9,8 @@ import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data
-from unseen.data.catalogue import Catalogue, in_class_order, positions_to_keep, quoted
-from unseen.data.item_sources import ImageFiles
+from unseen.data.catalogue import Catalogue, apply_small_class_policy, quoted, sort_class_names
+from unseen.data.item_readers import ImageFiles
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 
@@ -40,18 +40,18 @@ def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "ref
             )
         files += images
     classes = [printable(file.split("/", 1)[0]) for file in files]
-    kept, notes = positions_to_keep(str(root), classes, small_classes)
+    kept, notes = apply_small_class_policy(str(root), classes, small_classes)
     files, classes = [files[position] for position in kept], [classes[position] for position in kept]
     if others:
         kinds = ", ".join(f"{count:,} {suffix or 'without suffix'}" for suffix, count in sorted(others.items()))
         notes.append(f"files that are no images were ignored: {kinds}")
     if loose:
         notes.append(f"images outside of any sub-folder were ignored: {len(loose):,}")
-    class_names = in_class_order(set(classes))
+    class_names = sort_class_names(set(classes))
     label_of = {name: label for label, name in enumerate(class_names)}
     return Catalogue(
         name=printable(root.resolve().name),
-        source=ImageFiles(root, tuple(files)),
+        reader=ImageFiles(root, tuple(files)),
         labels=np.array([label_of[name] for name in classes], np.int64),
         class_names=class_names,
         ids=tuple(printable(file) for file in files),
@@ -59,7 +59,7 @@ def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "ref
     )
 
 
-def images_below(path: str) -> Catalogue:
+def unlabeled_images(path: str) -> Catalogue:
     """All images below a folder as one class, for what needs no classes: whatever their sub-folders are called.
 
     Raises:  `DataError` for a folder that is missing or holds no image
@@ -72,7 +72,7 @@ def images_below(path: str) -> Catalogue:
         raise DataError(f"{root} holds no image ({', '.join(SUFFIXES)})", hint="Use a folder of images.")
     return Catalogue(
         name=printable(root.resolve().name),
-        source=ImageFiles(root, tuple(files)),
+        reader=ImageFiles(root, tuple(files)),
         labels=np.zeros(len(files), np.int64),
         class_names=("unknown",),
         ids=tuple(printable(file) for file in files),

@@ -17,7 +17,7 @@ from unseen.core.paths import cache_folder
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
-from unseen.data.item_sources import ImagesInMemory
+from unseen.data.item_readers import ImagesInMemory
 from unseen.data.sources._glyph_rendering import choose_classes, font_paths, render, script_of
 
 # Raised with every change that moves a pixel or a class: pictures of an older version are not taken from the cache.
@@ -69,7 +69,7 @@ def glyphs(
         classes, pixels = _fewer(classes, pixels, max_per_class, seed)
     return Catalogue(
         name="glyphs",
-        source=ImagesInMemory(pixels),
+        reader=ImagesInMemory(pixels),
         labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(fonts) for fonts in classes.values()]),
         class_names=tuple(f"{letter} {unicodedata.name(letter)}" for letter in classes),
         ids=tuple(f"{_code(letter)} {font}" for letter, fonts in classes.items() for font in fonts),

@@ -6,19 +6,19 @@ from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources._benchmark import (
-    Listed,
-    Published,
-    benchmark,
-    place_of,
-    place_of_images,
-    rows_of,
-    wrong_folder,
+    ListedImage,
+    PublishedCounts,
+    benchmark_catalogue,
+    find_folder,
+    find_image_root,
+    read_columns,
+    wrong_folder_error,
 )
 
 PUBLISHED = {
-    "train": Published(25_882, 3_997),
-    "query": Published(14_218, 3_985),
-    "gallery": Published(12_612, 3_985),
+    "train": PublishedCounts(25_882, 3_997),
+    "query": PublishedCounts(14_218, 3_985),
+    "gallery": PublishedCounts(12_612, 3_985),
 }
 
 _LIST = "list_eval_partition.txt"
@@ -37,9 +37,9 @@ def inshop(path: str) -> Catalogue:
     Raises:  `DataError` for a folder without the list, for a status that is none, for missing images
     """
     root = Path(path).expanduser()
-    place = place_of(root, _BELOW, _LIST)
+    place = find_folder(root, _BELOW, _LIST)
     if place is None:
-        raise wrong_folder("inshop", root, f"{_LIST} or Eval/{_LIST}")
+        raise wrong_folder_error("inshop", root, f"{_LIST} or Eval/{_LIST}")
     file = place / _LIST
     stated, rows = _rows(file)
     for _, _, status in rows:
@@ -47,17 +47,19 @@ def inshop(path: str) -> Catalogue:
             raise DataError(f"{file}: evaluation_status must be train, query or gallery", got=status)
     items = sorted({item for _, item, _ in rows})
     number_of = {item: number for number, item in enumerate(items)}
-    images = [Listed(image, number_of[item], status) for image, item, status in rows]
+    images = [ListedImage(image, number_of[item], status) for image, item, status in rows]
     places = [above / below for above in (place, place.parent, root) for below in ("", "Img")]
-    where = place_of_images(places, [image.path for image in images])
+    where = find_image_root(places, [image.path for image in images])
     notes = [] if stated == len(rows) else [f"{_LIST} says that it lists {stated:,} images and lists {len(rows):,}"]
-    return benchmark("inshop", where, images, class_names=dict(enumerate(items)), published=PUBLISHED, notes=notes)
+    return benchmark_catalogue(
+        "inshop", where, images, class_names=dict(enumerate(items)), published=PUBLISHED, notes=notes
+    )
 
 
 def _rows(file: Path) -> tuple[int, list[list[str]]]:
     """The number of images that the first line states, and the rows below the header."""
-    (first, *_), *rest = rows_of(file, 1)
-    rows = rows_of(file, 3) if not first.isdecimal() else [line[0].split() for line in rest]
+    (first, *_), *rest = read_columns(file, 1)
+    rows = read_columns(file, 3) if not first.isdecimal() else [line[0].split() for line in rest]
     stated = int(first) if first.isdecimal() else None
     if rows and rows[0] == _HEADER:
         rows = rows[1:]

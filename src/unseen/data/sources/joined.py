@@ -10,9 +10,9 @@ import numpy as np
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import data, nearest, split
-from unseen.data.catalogue import Catalogue, Source
+from unseen.data.catalogue import Catalogue, ItemReader
 from unseen.data.factory import load_catalogue, split_catalogue
-from unseen.data.item_sources import FeatureArray, ImageFiles, ImagesInMemory
+from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
 from unseen.data.splits import Split, split_by_classes
 
 
@@ -45,7 +45,7 @@ def joined(parts: dict[str, Any]) -> Catalogue:
     marks = {role: _marks(loaded, role) for role in ("is_query", "is_gallery")}
     return JoinedCatalogue(
         name=" + ".join(loaded),
-        source=_joined_source([part.source for part in loaded.values()]),
+        reader=_joined_source([part.reader for part in loaded.values()]),
         labels=np.concatenate([part.labels + offset for part, offset in zip(loaded.values(), offsets, strict=False)]),
         class_names=tuple(f"{label}/{name}" for label, part in loaded.items() for name in part.class_names),
         ids=tuple(f"{label}/{name}" for label, part in loaded.items() for name in part.ids),
@@ -132,29 +132,29 @@ def _marks(parts: Mapping[str, Catalogue], role: str) -> np.ndarray | None:
     return np.concatenate([every if marks is None else marks for marks, every in zip(found, whole, strict=True)])
 
 
-def _joined_source(sources: Sequence[Source]) -> Source:
-    kinds = sorted({source.kind for source in sources})
+def _joined_source(sources: Sequence[ItemReader]) -> ItemReader:
+    kinds = sorted({reader.kind for reader in sources})
     if len(kinds) > 1:
         raise DataError("joined: parts must be of one kind", got=" and ".join(kinds))
-    if all(isinstance(source, ImageFiles) for source in sources):
-        return _joined_files([source for source in sources if isinstance(source, ImageFiles)])
-    if all(isinstance(source, FeatureArray) for source in sources):
-        arrays = [source.features for source in sources if isinstance(source, FeatureArray)]
+    if all(isinstance(reader, ImageFiles) for reader in sources):
+        return _joined_files([reader for reader in sources if isinstance(reader, ImageFiles)])
+    if all(isinstance(reader, FeatureArray) for reader in sources):
+        arrays = [reader.features for reader in sources if isinstance(reader, FeatureArray)]
         _check_alike("features", arrays)
         return FeatureArray(np.concatenate(arrays))
-    pictures = [source.pixels for source in sources if isinstance(source, ImagesInMemory)]
+    pictures = [reader.pixels for reader in sources if isinstance(reader, ImagesInMemory)]
     assert len(pictures) == len(sources), "a source of an unknown kind"
     _check_alike("images", pictures)
     return ImagesInMemory(np.concatenate(pictures))
 
 
 def _joined_files(sources: Sequence[ImageFiles]) -> ImageFiles:
-    roots = [os.path.abspath(source.root) for source in sources]
+    roots = [os.path.abspath(reader.root) for reader in sources]
     common = os.path.commonpath(roots)
     paths = (
         os.path.normpath(os.path.join(os.path.relpath(root, common), path))
-        for root, source in zip(roots, sources, strict=True)
-        for path in source.paths
+        for root, reader in zip(roots, sources, strict=True)
+        for path in reader.paths
     )
     return ImageFiles(Path(common), tuple(paths))
 

@@ -6,17 +6,17 @@ from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources._benchmark import (
-    Listed,
-    Published,
-    benchmark,
-    place_of,
-    place_of_images,
-    rows_of,
-    whole_number,
-    wrong_folder,
+    ListedImage,
+    PublishedCounts,
+    benchmark_catalogue,
+    find_folder,
+    find_image_root,
+    parse_integer,
+    read_columns,
+    wrong_folder_error,
 )
 
-PUBLISHED = {"train": Published(59_551, 11_318), "test": Published(60_502, 11_316)}
+PUBLISHED = {"train": PublishedCounts(59_551, 11_318), "test": PublishedCounts(60_502, 11_316)}
 
 _LISTS = {"train": "Ebay_train.txt", "test": "Ebay_test.txt"}
 _BELOW = ("", "Stanford_Online_Products", "Info_Files")
@@ -32,21 +32,21 @@ def sop(path: str) -> Catalogue:
     Raises:  `DataError` for a folder without these lists, for lists that contradict themselves, for missing images
     """
     root = Path(path).expanduser()
-    place = place_of(root, _BELOW, _LISTS["train"])
+    place = find_folder(root, _BELOW, _LISTS["train"])
     if place is None or not (place / _LISTS["test"]).is_file():
-        raise wrong_folder("sop", root if place is None else place, " and ".join(_LISTS.values()))
+        raise wrong_folder_error("sop", root if place is None else place, " and ".join(_LISTS.values()))
     images = []
     groups: dict[int, int] = {}
     names: dict[int, str] = {}
     for part, file in _LISTS.items():
         for _, product, category, image in _rows(place / file):
-            number, group = whole_number(place / file, product), whole_number(place / file, category)
-            images.append(Listed(image, number, part))
+            number, group = parse_integer(place / file, product), parse_integer(place / file, category)
+            images.append(ListedImage(image, number, part))
             names.setdefault(group, image.split("/")[0].removesuffix("_final"))
             if groups.setdefault(number, group) != group:
                 raise DataError(f"{place / file}: class {number} is in the super-classes {groups[number]} and {group}")
-    where = place_of_images((place, place / "images", root, root / "images"), [image.path for image in images])
-    return benchmark(
+    where = find_image_root((place, place / "images", root, root / "images"), [image.path for image in images])
+    return benchmark_catalogue(
         "sop",
         where,
         images,
@@ -57,5 +57,5 @@ def sop(path: str) -> Catalogue:
 
 
 def _rows(file: Path) -> list[list[str]]:
-    rows = rows_of(file, 4)
+    rows = read_columns(file, 4)
     return rows[1:] if rows[0][0] == "image_id" else rows

@@ -14,11 +14,11 @@ from unseen.core.registry import data, nearest
 from unseen.data.catalogue import (
     SIDES,
     Catalogue,
+    apply_small_class_policy,
     groups_of_classes,
-    in_class_order,
-    positions_to_keep,
+    sort_class_names,
 )
-from unseen.data.item_sources import ImageFiles
+from unseen.data.item_readers import ImageFiles
 
 NEEDED = ("path", "label")
 OPTIONAL = ("split", "is_query", "is_gallery", "category")
@@ -68,12 +68,12 @@ def table(
     _check_files(file, place, rows)
     if repeated:
         notes.append(f"repeated rows left out: {repeated:,}")
-    kept, small = positions_to_keep(str(file), [row.label for row in rows], small_classes)
+    kept, small = apply_small_class_policy(str(file), [row.label for row in rows], small_classes)
     notes += small
     rows = [rows[position] for position in kept]
 
     classes = [row.label for row in rows]
-    class_names = in_class_order(set(classes))
+    class_names = sort_class_names(set(classes))
     label_of = {name: label for label, name in enumerate(class_names)}
     split = _column_of_words(file, rows, "split") if "split" in columns else None
     if split is not None and "test" not in split and "validation" in split:
@@ -87,7 +87,7 @@ def table(
     }
     return Catalogue(
         name=file.stem,
-        source=ImageFiles(place, tuple(row.path for row in rows)),
+        reader=ImageFiles(place, tuple(row.path for row in rows)),
         labels=np.array([label_of[name] for name in classes], np.int64),
         class_names=class_names,
         ids=tuple(row.path for row in rows),

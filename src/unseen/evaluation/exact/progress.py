@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from unseen.core.console import Bar, progress_bar
+from unseen.core.console import ProgressBar, progress_bar
 
 _SECONDS = 2.0
 
@@ -15,7 +15,7 @@ def bar_when_long(description: str, total: int) -> Iterator[Callable[[int], None
     """A function to tell finished steps to; a terminal shows a bar once the work has taken two seconds."""
     with ExitStack() as stack:
         started, done = time.monotonic(), 0
-        bar: Bar | None = None
+        bar: ProgressBar | None = None
 
         def progress(steps: int) -> None:
             nonlocal done, bar

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.data.item_sources import FeatureArray, ImageFiles, ImagesInMemory
+from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
 
 
 def write(path, colour):
@@ -58,10 +58,10 @@ def test_the_hash_of_an_array_follows_every_value_its_shape_and_its_type():
 def test_files_are_read_below_their_root(tmp_path):
     write(tmp_path / "a" / "1.png", "red")
     write(tmp_path / "b" / "2.png", "blue")
-    source = ImageFiles(tmp_path, ("a/1.png", "b/2.png"))
-    assert len(source) == 2
-    assert source.image(1).getpixel((0, 0)) == (0, 0, 255)
-    assert source.path(0) == tmp_path / "a" / "1.png"
+    reader = ImageFiles(tmp_path, ("a/1.png", "b/2.png"))
+    assert len(reader) == 2
+    assert reader.image(1).getpixel((0, 0)) == (0, 0, 255)
+    assert reader.path(0) == tmp_path / "a" / "1.png"
     with pytest.raises(DataError, match=r"c\.png cannot be read: No such file"):
         ImageFiles(tmp_path, ("c.png",))
 
@@ -69,29 +69,29 @@ def test_files_are_read_below_their_root(tmp_path):
 def test_a_file_that_changes_in_size_or_time_or_goes_is_named(tmp_path):
     path = tmp_path / "1.png"
     write(path, "red")
-    source = ImageFiles(tmp_path, ("1.png",))
-    source.verify(0)
-    before = source.content_hash()
+    reader = ImageFiles(tmp_path, ("1.png",))
+    reader.verify(0)
+    before = reader.content_hash()
     status = os.stat(path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     with pytest.raises(DataError, match=r"1\.png changed after the data was read"):
-        source.verify(0)
+        reader.verify(0)
     assert ImageFiles(tmp_path, ("1.png",)).content_hash() != before
     path.write_bytes(path.read_bytes() + b"x")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(DataError, match="changed"):
-        source.verify(0)
+        reader.verify(0)
     path.unlink()
     with pytest.raises(DataError, match="cannot be read"):
-        source.verify(0)
+        reader.verify(0)
 
 
 def test_a_source_of_files_travels_to_another_process_with_what_it_knew(tmp_path):
     write(tmp_path / "1.png", "red")
-    source = ImageFiles(tmp_path, ("1.png",))
+    reader = ImageFiles(tmp_path, ("1.png",))
     (tmp_path / "1.png").write_bytes(b"x")
-    travelled = pickle.loads(pickle.dumps(source))  # what a loader worker under spawn gets
-    assert travelled.content_hash() == source.content_hash()
+    travelled = pickle.loads(pickle.dumps(reader))  # what a loader worker under spawn gets
+    assert travelled.content_hash() == reader.content_hash()
     with pytest.raises(DataError, match="changed"):
         travelled.verify(0)
 
@@ -99,10 +99,10 @@ def test_a_source_of_files_travels_to_another_process_with_what_it_knew(tmp_path
 def test_features_show_their_picture_if_it_is_there_and_whole(tmp_path):
     write(tmp_path / "1.png", "red")
     (tmp_path / "broken.png").write_bytes(b"x")
-    source = FeatureArray(np.zeros((3, 2)), root=tmp_path, paths=("1.png", "broken.png", "gone.png"))
-    assert source.image(0).getpixel((0, 0)) == (255, 0, 0)
-    assert source.image(1) is None
-    assert source.image(2) is None
+    reader = FeatureArray(np.zeros((3, 2)), root=tmp_path, paths=("1.png", "broken.png", "gone.png"))
+    assert reader.image(0).getpixel((0, 0)) == (255, 0, 0)
+    assert reader.image(1) is None
+    assert reader.image(2) is None
     assert FeatureArray(np.zeros((3, 2))).image(0) is None
 
 

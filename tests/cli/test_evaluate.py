@@ -83,7 +83,7 @@ def recall(place):
         (["evaluate", "rows.npy", "--labels", "absent.txt"], "no file absent.txt"),
         (["evaluate", "features.npz", "--labels", "labels.npy"], "--labels belongs to an npy file"),
         (["evaluate", "labels.npy", "--labels", "labels.npy"], "does not hold a table of numbers"),
-        (["evaluate", "features.npz", "--ks", "1,x"], "--ks must be whole numbers"),
+        (["evaluate", "features.npz", "--ks", "1,x"], "--ks must be integers"),
         (["evaluate", "features.npz", "--without", "nmii"], "did you mean 'nmi'"),
         (["evaluate", "features.npz", "--scores", "nmi_super"], "nmi_super needs super_labels"),
         (["evaluate", "features.npz", "--draws", "3"], "draws must be"),

@@ -18,7 +18,7 @@ def surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
     made = gaussian_catalogue(classes=60, per_class=8, gap=3.0)
-    rows, names = made.source.features, np.array(made.class_names)[made.labels]
+    rows, names = made.reader.features, np.array(made.class_names)[made.labels]
     is_held = made.labels % 4 == 3
     np.savez("train.npz", features=rows[~is_held], labels=names[~is_held])
     np.savez("test.npz", features=rows[is_held], labels=names[is_held])
@@ -91,7 +91,7 @@ def test_deployment_data_are_looked_at_before_features_are_computed(tmp_path, te
         (("--test", "few.npy"), DataError, "5 samples are too few"),
         (("--test", "no.npy"), DataError, "no file no.npy"),
         (("--test", "bare.npy", "--out", "shift.txt"), ConfigError, "--out must end in .png"),
-        (("--test", "test.npz"), ConfigError, "use features=test.npz"),
+        (("--test", "test.npz"), ConfigError, "Use features=test.npz"),
         (("--test", "bare.npy", "--episodes", "11"), ConfigError, "--episodes must be one of"),
         (("--test", "bare.npy", "--dimensions", "0"), ConfigError, "--dimensions must be"),
         (("--test", "bare.npy", "--seed", "-1"), ConfigError, "--seed must be"),

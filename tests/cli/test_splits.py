@@ -20,7 +20,7 @@ def surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
     made = gaussian_catalogue(mixed=0.3, per_class=8)
-    np.savez("groups.npz", features=made.source.features, labels=np.array(made.class_names)[made.labels])
+    np.savez("groups.npz", features=made.reader.features, labels=np.array(made.class_names)[made.labels])
 
 
 BUILD = ("--data", "features=groups.npz", "--start", "first:validation=0", "--swaps", "2", "--easier", "2")
@@ -111,7 +111,7 @@ def test_groups_of_classes_become_a_ladder_that_is_shown(tmp_path, named_groups)
     ("arguments", "words"),
     [
         (("--by", "colour"), "--by must be one of 'swaps', 'groups'; got 'colour'"),
-        (("--start", "first"), "--start is for --by swaps; got 'first'; use no --start"),
+        (("--start", "first"), "--start is for --by swaps; got 'first'. Leave --start out"),
         (("--harder", "3"), "--harder is for --by swaps"),
         (("--distances", "3,4"), "--distances is for --by swaps"),
         (("--every-step",), "--every-step is for --by swaps"),

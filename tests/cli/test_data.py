@@ -74,7 +74,7 @@ def test_broken_files_and_duplicates_are_shown_and_the_code_is_2(place):
     assert "102.Bird/1.png: it is not a JPEG, PNG, WEBP or BMP image" in out
     rows = {line.split("│")[1].strip(): line.split("│")[2].strip() for line in out.splitlines() if line[:1] == "│"}
     assert "fingerprint by sizes and times, as files are broken: " in out
-    assert rows["whole images"] == "23"
+    assert rows["intact images"] == "23"
     assert rows["broken files"] == "1"
     assert rows["such groups on two sides of the split"] == "1"
 
@@ -119,7 +119,7 @@ def test_a_mistake_is_refused_and_nothing_is_written(place, arguments, words):
 
 def test_a_wrong_folder_gets_one_sentence_and_the_code_2(place):
     arguments = ["data", "check", "--data", "cub200=nowhere"]
-    command = [sys.executable, "-c", "from unseen.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "unseen", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("unseen: cub200: looked for images.txt, ")

@@ -9,7 +9,7 @@ from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.data.catalogue import Kind
-from unseen.data.checksums import recorded_sums
+from unseen.data.checksums import recorded_checksums
 from unseen.data.decoding import decode
 
 
@@ -74,13 +74,13 @@ class ImageFiles:
         Both are blind to a change that keeps size and time. The sums are those of `unseen data check`; they count while
         size and time of every file are what they were.
         """
-        sums = recorded_sums(self.root, self.paths, self.sizes, self.times)
+        sums = recorded_checksums(self.root, self.paths, self.sizes, self.times)
         if None not in sums:
             return hashlib.sha256(" ".join(map(str, sums)).encode()).hexdigest()
         return hash_of_array(np.stack([self.sizes, self.times]))
 
     def verify(self, index: int) -> None:
-        """Refuse a file whose size or modification time is not what it was when the source was made."""
+        """Refuse a file whose size or modification time is not what it was when the reader was made."""
         if self._size_and_time(index) != (self.sizes[index], self.times[index]):
             raise DataError(f"{self.path(index)} changed after the data was read", hint="Use a new run.")
 

@@ -1,15 +1,16 @@
-"""`unseen list models`: what is known of the backbones of the papers, without importing any of them."""
+"""`unseen list`: readable at any width; facts of the papers' backbones without importing any of them."""
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from unseen.cli.app import app
 from unseen.models import backbone_facts
 
 
-def listed(*arguments):
-    result = CliRunner().invoke(app, ["list", *arguments], env={"COLUMNS": "160"})
+def listed(*arguments, columns=160):
+    result = CliRunner().invoke(app, ["list", *arguments], env={"COLUMNS": str(columns)})
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -41,3 +42,19 @@ def test_methods_and_named_recipes_are_listed():
     assert "momentum" in [argument["name"] for argument in methods["diva"]["arguments"]]
     recipes = {entry["name"] for entry in json.loads(listed("recipe", "--json"))}
     assert {"r_contrastive", "r_triplet", "r_margin", "r_snr"} <= recipes
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_names_summaries_and_settings_are_complete_at_any_width(columns):
+    entries = json.loads(listed("losses", "--json"))
+    lines = listed("losses", columns=columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    # A summary may wrap, and beside the settings its lines alternate with theirs: look for words, and for whole names.
+    first_words = [line.split()[0] for line in lines if line and not line.startswith(" ")]
+    assert [word for word in first_words if word not in ("losses", "name")] == [entry["name"] for entry in entries]
+    words = " ".join(lines).split()
+    for entry in entries:
+        assert set(entry["summary"].split()) <= set(words), entry["name"]
+        for argument in entry["arguments"]:
+            shown = argument["name"] if argument["default"] == "required" else f"{argument['name']}="
+            assert any(word.startswith(shown) for word in words), shown

@@ -1,45 +1,46 @@
-"""`unseen train`: one run from data to a table of scores on unseen classes."""
+"""`unseen train`: one run, from data to a table of scores on unseen classes."""
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from unseen.cli import options
+from unseen.core.config import Record
 
 
 @options.takes_run_settings
 def train(
-    settings: dict[str, Any],
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; out/runs/NAME when left out.")] = None,
+    settings: Record,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; out/runs/NAME by default.")] = None,
     workers: options.Workers = 0,
     save_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 30.0,
     cache: options.Cache = None,
     check_files: Annotated[bool, typer.Option(help="Decode every image once before the run starts.")] = True,
 ) -> None:
-    """Train one model and score it on unseen classes; the same command continues an interrupted run."""
-    from unseen.core.console import Bar, console, progress_bar
+    """Train one model and score it on unseen classes; the same command resumes an interrupted run."""
+    from unseen.core.console import ProgressBar, console, progress_bar
     from unseen.evaluation import Scores
     from unseen.runs import prepare, run
 
     screen = console()
     prepared = prepare(settings)
     recipe = prepared.recipe
-    method = recipe.label
-    folder = out or Path("out") / "runs" / f"{recipe.data['name']}-{method}-{recipe.name[:8]}"
+    folder = out or Path("out") / "runs" / f"{recipe.data['name']}-{recipe.label}-{recipe.name[:8]}"
     was_finished = (folder / "result.json").exists()
     screen.print(f"{prepared.split.describe()}")
     if (folder / "checkpoints").is_dir() and not was_finished:
-        screen.print(f"continuing the run in {folder}")
+        screen.print(f"resuming the run in {folder}")
     try:
-        with ExitStack() as open_bars:
-            bars: list[Bar] = []
+        with ExitStack() as stack:
+            bar: ProgressBar | None = None
 
-            def progress(done: int, total: int, words: str) -> None:
-                if not bars:  # what comes before the first step, such as a cache, has a bar of its own
-                    bars.append(open_bars.enter_context(progress_bar(method, total=total, done=done)))
-                bars[0].set(done, total, words)
+            def progress(done: int, total: int, message: str) -> None:
+                nonlocal bar
+                if bar is None:  # opened by the first step: what comes before it, such as a cache, has its own bar
+                    bar = stack.enter_context(progress_bar(recipe.label, total=total, done=done))
+                bar.set(done, total, message)
 
             result = run(
                 prepared,
@@ -60,7 +61,7 @@ def train(
             "no epoch was better on the validation classes than the start: these are the weights before training"
         )
     scores = Scores.from_dict(result["scores"])
-    screen.print(f"{method} on {scores.classes:,} unseen classes of {recipe.data['name']}")
+    screen.print(f"{recipe.label} on {scores.classes:,} unseen classes of {recipe.data['name']}")
     screen.print(scores.table())
     screen.print(f"wrote {folder}: result.json (scores), model.safetensors (weights), run.json (every setting)")
     screen.print(f"next: unseen report {folder}")

@@ -1,0 +1,1 @@
+"""Benchmarks against the alternatives, one module per subject: `python -m bench.losses`."""

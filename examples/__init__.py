@@ -1,0 +1,1 @@
+"""Small programs that use the package: `python -m examples.any_module`."""
