@@ -1,8 +1,8 @@
 """Analysis `few-shot`: gains from adapting to a few images of each test class, against the distance of the rung."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# "method", "split" or "seed" -> labels of the cells to take; all where there are none
+Choice: TypeAlias = Mapping[str, Sequence[str] | Sequence[int]]
 _COLUMNS = (
     "data", "split", "method", "seed", "shots", "distance", "zero-shot", "zero-shot low", "zero-shot high",
     "few-shot", "few-shot low", "few-shot high", "gain", "gain low", "gain high", "episodes", "classes", "left out",
@@ -62,48 +64,21 @@ def few_shot(
         check_choice("few-shot", "shots", count, SHOTS)
     check_choice("few-shot", "episodes", episodes, range(1, EPISODES + 1))
     check_count("few-shot", "workers", workers)
-    chosen = CellFilter(methods, splits, seeds)
+    chosen: Choice = {"method": methods, "split": splits, "seed": seeds}
     return few_shot_result(adapted_cells(inputs, FewShotSettings(shots, episodes), chosen, workers=workers), score)
 
 
-@dataclass(frozen=True)
-class CellFilter:
-    """Labels of the cells to take; an empty sequence takes all."""
-
-    methods: Sequence[str] = ()
-    splits: Sequence[str] = ()
-    seeds: Sequence[int] = ()
-
-    def apply(self, cells: Sequence[Cell]) -> list[Cell]:
-        """The chosen cells.
-
-        Raises:     DataError for a label that no cell has
-        """
-        for axis, labels in (("method", self.methods), ("split", self.splits), ("seed", self.seeds)):
-            known = sorted({getattr(cell, axis) for cell in cells})
-            for missing in (name for name in labels if name not in known):
-                names = [str(name) for name in known]
-                close = nearest(str(missing), names)
-                raise DataError(f"no trained cell has the {axis} '{missing}'{close} (there are: {', '.join(names)})")
-            cells = [cell for cell in cells if not labels or getattr(cell, axis) in labels]
-        return list(cells)
-
-
-@dataclass(frozen=True)
-class AdaptedCell:
+class AdaptedCell(NamedTuple):
     """A finished cell on a rung, with its gain for one number of shots."""
 
-    data: str
-    split: str
-    method: str
-    seed: int
+    cell: Cell
     result: FewShot
 
 
 def adapted_cells(
-    inputs: AnalysisInputs, settings: FewShotSettings, chosen: CellFilter, *, workers: int = 1
+    inputs: AnalysisInputs, settings: FewShotSettings, chosen: Choice, *, workers: int = 1
 ) -> list[AdaptedCell]:
-    """Every trained cell of a study whose split is a rung of a ladder, adapted; earlier results are read."""
+    """Every chosen trained cell of a study whose split is a rung of a ladder, adapted; earlier results are read."""
     with inputs.open_store() as store:
         cells = [
             result.cell
@@ -115,14 +90,15 @@ def adapted_cells(
             f"no trained cell of {inputs.folder} is on a rung of a ladder",
             hint="Use splits such as ladder=FILE:rung=1.",
         )
-    cells = chosen.apply(cells)
+    for label_name, labels in chosen.items():
+        known = {str(getattr(cell, label_name)): None for cell in sorted(cells, key=attrgetter(label_name))}
+        for unknown in (str(name) for name in labels if str(name) not in known):
+            close = nearest(unknown, list(known))
+            raise DataError(f"no trained cell has the {label_name} '{unknown}'{close} (there are: {', '.join(known)})")
+        cells = [cell for cell in cells if not labels or getattr(cell, label_name) in labels]
     folders = [inputs.folder / "cells" / cell.name for cell in cells]
     results = few_shot_of_runs(folders, settings, cache=inputs.cache, workers=workers, progress=inputs.progress)
-    return [
-        AdaptedCell(cell.data, cell.split, cell.method, cell.seed, result)
-        for cell, own in zip(cells, results, strict=True)
-        for result in own
-    ]
+    return [AdaptedCell(cell, result) for cell, own in zip(cells, results, strict=True) for result in own]
 
 
 def few_shot_result(cells: Sequence[AdaptedCell], score: str) -> AnalysisResult:
@@ -145,8 +121,9 @@ def few_shot_result(cells: Sequence[AdaptedCell], score: str) -> AnalysisResult:
     )
 
 
-def _printed_row(cell: AdaptedCell, gain: Gain) -> list[str]:
+def _printed_row(adapted: AdaptedCell, gain: Gain) -> list[str]:
     """A row for a terminal, in per cent."""
+    cell, result = adapted
     relative = "–"
     share = gain.share
     if share is not None:
@@ -154,11 +131,11 @@ def _printed_row(cell: AdaptedCell, gain: Gain) -> list[str]:
         if share.low is not None and share.high is not None:
             relative += f" ({100 * share.low:+.1f} to {100 * share.high:+.1f})"
     means = (f"{100 * estimate.mean:.1f}" for estimate in (gain.zero_shot, gain.few_shot))
-    return [f"{cell.split} / {cell.method} / seed {cell.seed}", str(cell.result.shots), *means, relative]
+    return [f"{cell.split} / {cell.method} / seed {cell.seed}", str(result.shots), *means, relative]
 
 
-def _row(cell: AdaptedCell, gain: Gain) -> list[Value]:
-    result = cell.result
+def _row(adapted: AdaptedCell, gain: Gain) -> list[Value]:
+    cell, result = adapted
     row: list[Value] = [cell.data, cell.split, cell.method, cell.seed, result.shots, result.distance]
     for estimate in (gain.zero_shot, gain.few_shot, gain.share):
         row += (None,) * 3 if estimate is None else (estimate.mean, estimate.low, estimate.high)
@@ -195,10 +172,10 @@ def _figure(cells: Sequence[AdaptedCell], score: str) -> "Figure":
 def _draw(axes: "Axes", cells: Sequence[AdaptedCell], score: str) -> None:
     """A line for each method, the mean over seeds; bars are the mean interval of a seed, as seeds share episodes."""
     axes.axhline(0, color=GREY, linewidth=0.8)
-    for number, key in enumerate(dict.fromkeys((cell.data, cell.method) for cell in cells)):
+    for number, key in enumerate(dict.fromkeys((cell.data, cell.method) for cell, _ in cells)):
         by_distance: dict[float, list[tuple[float, float]]] = {}
-        for cell in cells:
-            share, distance = cell.result.gains[score].share, cell.result.distance
+        for cell, result in cells:
+            share, distance = result.gains[score].share, result.distance
             if (cell.data, cell.method) == key and share is not None and distance is not None:
                 half_width = 0.0 if share.high is None else share.high - share.mean
                 by_distance.setdefault(distance, []).append((share.mean, half_width))

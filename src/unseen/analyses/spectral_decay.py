@@ -1,7 +1,7 @@
 """Analysis `spectral-decay`: spectral decay on training classes against a score on unseen classes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -81,7 +81,7 @@ def _remarks(study: TrainedMethods, pairs: Sequence[AblationPair]) -> list[str]:
     if pairs:
         # Pairs without a common seed have no difference and count as neither.
         scores = [pair.differences(lambda cell: cell.score) for pair in pairs]
-        rhos = [pair.differences(lambda cell: cell.spectra.rho) for pair in pairs]
+        rhos = [pair.differences(lambda cell: cell.rho) for pair in pairs]
         better = sum(own.mean() > 0 for own in scores if len(own))
         lower = sum(own.mean() < 0 for own in rhos if len(own))
         remarks.append(
@@ -130,15 +130,6 @@ def _name(axes: "Axes", methods: Sequence[TrainedMethod]) -> None:
     heights = [(method.scores.mean() - low) / (high - low) for method in methods]
     heights = spread_labels(heights, min(0.07, 1 / max(len(methods), 1)), 0.02, 0.98)
     for method, height in zip(methods, heights, strict=True):
-        axes.annotate(
-            label(method.name),
-            (method.rhos.mean(), method.scores.mean()),
-            (1.03, height),
-            xycoords="data",
-            textcoords="axes fraction",
-            va="center",
-            fontsize=9,
-            color=INK,
-            arrowprops={"arrowstyle": "-", "color": FAINT, "lw": 0.7},
-            zorder=1,
-        )
+        point, arrow = (method.rhos.mean(), method.scores.mean()), {"arrowstyle": "-", "color": FAINT, "lw": 0.7}
+        look: dict[str, Any] = {"va": "center", "fontsize": 9, "color": INK, "arrowprops": arrow, "zorder": 1}
+        axes.annotate(label(method.name), point, (1.03, height), textcoords="axes fraction", **look)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.two_groups import write_features_and_ladder
 from unseen.analyses.base import AnalysisInputs
-from unseen.analyses.few_shot import CellFilter, adapted_cells, few_shot_result
+from unseen.analyses.few_shot import adapted_cells, few_shot_result
 from unseen.analyses.shift import ladder_figures
 from unseen.analyses.shift import run_few_shot as module
 from unseen.analyses.shift.run_few_shot import FILE, FewShotSettings, few_shot_of_runs
@@ -95,7 +95,7 @@ def test_a_study_over_rungs_is_analysed(rung, tmp_path):
             assert claimed is not None
             store.finish(claimed.name, owner, read_json(folder / "cells" / claimed.name / "result.json"))
     inputs, settings = AnalysisInputs(folder), FewShotSettings((2,), 2, QUICK)
-    found = adapted_cells(inputs, settings, CellFilter())
+    found = adapted_cells(inputs, settings, {})
     result = few_shot_result(found, "recall@1")
     assert len(result.rows) == 2
     assert all(len(row) == len(result.columns) for row in result.rows)
@@ -115,12 +115,12 @@ def test_a_study_over_rungs_is_analysed(rung, tmp_path):
     with pytest.raises(DataError, match=r"few-shot scores are recall@1, map@1000"):
         few_shot_result(found, "nmi")
     # Another number of processes reads what is there; chosen cells alone are taken.
-    assert adapted_cells(inputs, settings, CellFilter(), workers=2) == found
-    assert adapted_cells(inputs, settings, CellFilter(splits=["rung 3"], seeds=[0])) == found[1:]
+    assert adapted_cells(inputs, settings, {}, workers=2) == found
+    assert adapted_cells(inputs, settings, {"split": ["rung 3"], "method": (), "seed": [0]}) == found[1:]
     with pytest.raises(DataError, match=r"no trained cell has the split 'rung 2'.*there are: rung 1, rung 3"):
-        adapted_cells(inputs, settings, CellFilter(splits=["rung 2"]))
+        adapted_cells(inputs, settings, {"split": ["rung 2"]})
     with pytest.raises(DataError, match="is no folder of a study"):
-        adapted_cells(AnalysisInputs(tmp_path), settings, CellFilter())
+        adapted_cells(AnalysisInputs(tmp_path), settings, {})
 
 
 def test_the_ladder_of_a_study_is_drawn_from_its_cells(rung, tmp_path, monkeypatch):

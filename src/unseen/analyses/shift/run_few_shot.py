@@ -5,13 +5,15 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from unseen.analyses.run_files import RunFile, load_trained_part
 from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.processes import in_processes
 from unseen.core.progress import Progress, no_progress
 from unseen.shifts.episodes import EPISODES, SHOTS
-from unseen.shifts.few_shot import Adaptation, Estimate, FewShot, Gain, few_shot_on_rung
+from unseen.shifts.few_shot import Adaptation, FewShot, few_shot_on_rung
 from unseen.shifts.ladder import read_ladder
 
 FILE = "few_shot.json"
@@ -59,8 +61,9 @@ def few_shot_of_runs(
         file, shots = missing[index]
         file.write({"found": _by_shots(file) | {str(shots): content}})
         progress(done, len(missing), f"{shots} shots")
+    read = TypeAdapter(FewShot).validate_python
     return [
-        [_read(content) for shots in settings.shots if (content := _by_shots(file)[str(shots)]) is not None]
+        [read(content) for shots in settings.shots if (content := _by_shots(file)[str(shots)]) is not None]
         for file in files
     ]
 
@@ -95,11 +98,3 @@ def _compute(job: tuple[Path, int], *, settings: FewShotSettings, cache: Path | 
     except DataError:
         return None
     return asdict(result)
-
-
-def _read(content: Record) -> FewShot:
-    def gain(estimates: Record) -> Gain:
-        zero_shot, few_shot = (Estimate(**estimates[key]) for key in ("zero_shot", "few_shot"))
-        return Gain(zero_shot, few_shot, None if estimates["share"] is None else Estimate(**estimates["share"]))
-
-    return FewShot(**{**content, "gains": {name: gain(estimates) for name, estimates in content["gains"].items()}})

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from unseen.analyses.spectral.trained_methods import TrainedCell, TrainedMethod, TrainedMethods
 from unseen.core.config import Record, hash_of
 from unseen.core.errors import DataError
+
+CellValue: TypeAlias = Callable[[TrainedCell], float]
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,13 @@ class AblationPair:
     without: TrainedMethod
     with_it: TrainedMethod
 
-    def differences(self, value: Callable[[TrainedCell], float]) -> np.ndarray:
+    def means(self, value: CellValue) -> tuple[float, float]:
+        """The mean over seeds without and with the component."""
+        methods = (self.without, self.with_it)
+        without, with_it = (float(np.mean([value(cell) for cell in method.cells])) for method in methods)
+        return without, with_it
+
+    def differences(self, value: CellValue) -> np.ndarray:
         """With minus without, for each seed that both have."""
         without = {cell.seed: value(cell) for cell in self.without.cells}
         return np.array([value(cell) - without[cell.seed] for cell in self.with_it.cells if cell.seed in without])

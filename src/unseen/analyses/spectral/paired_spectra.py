@@ -1,21 +1,20 @@
 """Spectra of methods with and without a component, of all training images and per class."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unseen.analyses.base import AnalysisResult, Value
 from unseen.analyses.correlation import correlation
-from unseen.analyses.spectral.ablations import Ablation, AblationPair, required_pairs
-from unseen.analyses.spectral.trained_methods import TrainedCell, TrainedMethod, TrainedMethods
+from unseen.analyses.spectral.ablations import Ablation, AblationPair, CellValue, required_pairs
+from unseen.analyses.spectral.trained_methods import TrainedMethod, TrainedMethods
 from unseen.figures.style import BLUE, RED, label, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CellValue: TypeAlias = Callable[[TrainedCell], float]
 _PANELS_PER_ROW = 4
 _SMALLEST = 1e-4  # of a sum of 1; smaller values are not drawn
 
@@ -46,43 +45,24 @@ def _mean_spectrum(method: TrainedMethod, attribute: str) -> np.ndarray:
     return np.mean([getattr(cell.spectra, attribute) for cell in method.cells], axis=0)
 
 
-def _score(cell: TrainedCell) -> float:
-    return cell.score
-
-
-def _rho(cell: TrainedCell) -> float:
-    return cell.spectra.rho
-
-
-def _first_of_class(cell: TrainedCell) -> float:
-    return float(cell.spectra.by_class[0])
-
-
-def _means(pair: AblationPair, value: CellValue) -> tuple[float, float]:
-    """The mean over seeds without and with the component."""
-    without, with_it = (
-        float(np.mean([value(cell) for cell in method.cells])) for method in (pair.without, pair.with_it)
-    )
-    return without, with_it
-
-
 def _remarks(study: TrainedMethods, pairs: Sequence[AblationPair], ablation: Ablation) -> list[str]:
     remarks = []
     values: dict[str, CellValue] = {
-        study.score: _score,
-        "rho": _rho,
-        "share of the first singular value of a class": _first_of_class,
+        study.score: lambda cell: cell.score,
+        "rho": lambda cell: cell.rho,
+        "share of the first singular value of a class": lambda cell: float(cell.spectra.by_class[0]),
     }
     for pair in pairs:
-        parts = ["{} {:.4g} to {:.4g}".format(name, *_means(pair, value)) for name, value in values.items()]
-        differences = pair.differences(_score)
+        parts = ["{} {:.4g} to {:.4g}".format(name, *pair.means(value)) for name, value in values.items()]
+        differences = pair.differences(lambda cell: cell.score)
         seeds = f"{study.score} is higher on {int((differences > 0).sum())} of {len(differences)} seeds"
         remarks.append(f"{study.name_of(pair.with_it)}: {'; '.join(parts)}; {seeds}")
-    changes = [
-        [after - before for before, after in (_means(pair, value) for pair in pairs)] for value in (_rho, _score)
-    ]
-    remarks.append(f"changes of rho and of {study.score} by {ablation.name}: {correlation(*changes)}")
-    return remarks
+    rho_changes, score_changes = (
+        [after - before for before, after in (pair.means(values[name]) for pair in pairs)]
+        for name in ("rho", study.score)
+    )
+    correlated = correlation(rho_changes, score_changes)
+    return [*remarks, f"changes of rho and of {study.score} by {ablation.name}: {correlated}"]
 
 
 def _figure(study: TrainedMethods, pairs: Sequence[AblationPair], ablation: Ablation) -> "Figure":
@@ -99,7 +79,7 @@ def _figure(study: TrainedMethods, pairs: Sequence[AblationPair], ablation: Abla
         pair = pairs[number]
         _draw(upper, pair, "values", ablation)
         _draw(lower, pair, "by_class", ablation)
-        scores, rhos = _means(pair, _score), _means(pair, _rho)
+        scores, rhos = pair.means(lambda cell: cell.score), pair.means(lambda cell: cell.rho)
         upper.set_title(
             f"{label(study.name_of(pair.without), 34)}\n"
             f"{label(study.score)} {scores[0]:.3f} → {scores[1]:.3f},  ρ {rhos[0]:.2f} → {rhos[1]:.2f}",

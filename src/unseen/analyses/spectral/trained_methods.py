@@ -20,6 +20,11 @@ class TrainedCell:
     score: float
     spectra: RunSpectra
 
+    @property
+    def rho(self) -> float:
+        """The spectral decay."""
+        return self.spectra.rho
+
 
 @dataclass(frozen=True, eq=False)
 class TrainedMethod:
@@ -48,7 +53,7 @@ class TrainedMethod:
     @property
     def rhos(self) -> np.ndarray:
         """The spectral decay of each seed."""
-        return np.array([cell.spectra.rho for cell in self.cells])
+        return np.array([cell.rho for cell in self.cells])
 
     @property
     def width(self) -> int:
