@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from unseen.analyses.base import AnalysisInputs, AnalysisResult, Value
-from unseen.analyses.shift.run_few_shot import FewShotSettings, few_shot_of_runs
+from unseen.analyses.shift.run_few_shot import FewShotGrid, few_shot_of_runs
 from unseen.core.checks import check_choice, check_count
 from unseen.core.errors import DataError
 from unseen.core.registry import analysis, nearest
 from unseen.figures.style import GREY, MARKS, SERIES, label, panels
-from unseen.shifts import FewShot
+from unseen.shifts import FewShotResult
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.shifts.few_shot import SCORES, Gain
 from unseen.studies.plan import Cell
@@ -65,18 +65,18 @@ def few_shot(
     check_choice("few-shot", "episodes", episodes, range(1, EPISODES + 1))
     check_count("few-shot", "workers", workers)
     chosen: Choice = {"method": methods, "split": splits, "seed": seeds}
-    return few_shot_result(adapted_cells(inputs, FewShotSettings(shots, episodes), chosen, workers=workers), score)
+    return few_shot_result(adapted_cells(inputs, FewShotGrid(shots, episodes), chosen, workers=workers), score)
 
 
 class AdaptedCell(NamedTuple):
     """A finished cell on a rung, with its gain for one number of shots."""
 
     cell: Cell
-    result: FewShot
+    result: FewShotResult
 
 
 def adapted_cells(
-    inputs: AnalysisInputs, settings: FewShotSettings, chosen: Choice, *, workers: int = 1
+    inputs: AnalysisInputs, settings: FewShotGrid, chosen: Choice, *, workers: int = 1
 ) -> list[AdaptedCell]:
     """Every chosen trained cell of a study whose split is a rung of a ladder, adapted; earlier results are read."""
     with inputs.open_store() as store:

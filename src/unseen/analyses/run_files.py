@@ -58,7 +58,7 @@ def load_trained_part(folder: Path, *, cache: Path | None, workers: int = 0) -> 
     recipe, split = prepared.recipe, prepared.split
     # Layers below the trained part are as before training: their cached outputs serve all runs of a study.
     initial = model_of(recipe, items)
-    part = part_at_depth(recipe, initial, items)
+    initial_part = part_at_depth(recipe, initial, items)
     cache = cache_folder() if cache is None else cache
-    inputs = items_at_depth(recipe, initial, part, items, split, cache=cache, workers=workers)
+    inputs = items_at_depth(prepared, initial_part, items, cache=cache, workers=workers)
     return TrainedPart(recipe, split, part_at_depth(recipe, model, items).trained, inputs)

@@ -13,14 +13,14 @@ from unseen.core.errors import DataError
 from unseen.core.processes import in_processes
 from unseen.core.progress import Progress, no_progress
 from unseen.shifts.episodes import EPISODES, SHOTS
-from unseen.shifts.few_shot import Adaptation, FewShot, few_shot_on_rung
+from unseen.shifts.few_shot import Adaptation, FewShotResult, FewShotSettings, few_shot_on_rung
 from unseen.shifts.ladder import read_ladder
 
 FILE = "few_shot.json"
 
 
 @dataclass(frozen=True)
-class FewShotSettings:
+class FewShotGrid:
     """The numbers of shots to try, the number of episodes, and how a model adapts in an episode."""
 
     shots: Sequence[int] = SHOTS
@@ -30,12 +30,12 @@ class FewShotSettings:
 
 def few_shot_of_runs(
     folders: Sequence[Path],
-    settings: FewShotSettings,
+    grid: FewShotGrid,
     *,
     cache: Path | None = None,
     workers: int = 1,
     progress: Progress = no_progress,
-) -> list[list[FewShot]]:
+) -> list[list[FewShotResult]]:
     """Zero-shot and few-shot scores of finished runs on the same queries, for each number of shots.
 
     They are kept beside the weights, and computed again if those or the settings have changed. Numbers of shots that
@@ -44,26 +44,26 @@ def few_shot_of_runs(
 
     Raises:     DataError for a folder without a finished run, or a run whose split is no rung of a ladder
     """
-    adaptation = asdict(settings.adaptation)
-    adaptation["iterations"] = {str(shots): steps for shots, steps in settings.adaptation.iterations.items()}
-    made_of: Record = {"episodes": settings.episodes, "how": adaptation}
+    adaptation = asdict(grid.adaptation)
+    adaptation["iterations"] = {str(shots): steps for shots, steps in grid.adaptation.iterations.items()}
+    made_of: Record = {"episodes": grid.episodes, "how": adaptation}
     files = [RunFile(folder, FILE, made_of) for folder in folders]
     # The longest first, so that processes end at about the same time.
     missing = [
         (file, shots)
-        for shots in sorted(settings.shots, reverse=True)
+        for shots in sorted(grid.shots, reverse=True)
         for file in files
         if str(shots) not in _by_shots(file)
     ]
-    compute = partial(_compute, settings=settings, cache=cache)
+    compute = partial(_compute, grid=grid, cache=cache)
     jobs = [(file.folder, shots) for file, shots in missing]
     for done, (index, content) in enumerate(in_processes(compute, jobs, workers), start=1):
         file, shots = missing[index]
         file.write({"found": _by_shots(file) | {str(shots): content}})
         progress(done, len(missing), f"{shots} shots")
-    read = TypeAdapter(FewShot).validate_python
+    read = TypeAdapter(FewShotResult).validate_python
     return [
-        [read(content) for shots in settings.shots if (content := _by_shots(file)[str(shots)]) is not None]
+        [read(content) for shots in grid.shots if (content := _by_shots(file)[str(shots)]) is not None]
         for file in files
     ]
 
@@ -73,7 +73,7 @@ def _by_shots(file: RunFile) -> Record:
     return file.content.get("found", {})
 
 
-def _compute(job: tuple[Path, int], *, settings: FewShotSettings, cache: Path | None) -> Record | None:
+def _compute(job: tuple[Path, int], *, grid: FewShotGrid, cache: Path | None) -> Record | None:
     """The result of a run for a number of shots; None where the test classes are too small for them."""
     folder, shots = job
     part = load_trained_part(folder, cache=cache)
@@ -84,17 +84,9 @@ def _compute(job: tuple[Path, int], *, settings: FewShotSettings, cache: Path | 
             hint="Use runs whose split is a rung of a ladder.",
         )
     ladder = read_ladder(Path(part.recipe.split["path"]).expanduser())
+    settings = FewShotSettings(shots=shots, episodes=grid.episodes, adaptation=grid.adaptation, seed=part.recipe.seed)
     try:
-        result = few_shot_on_rung(
-            part.model,
-            part.inputs,
-            part.split,
-            ladder,
-            shots=shots,
-            how=settings.adaptation,
-            episodes=settings.episodes,
-            seed=part.recipe.seed,
-        )
+        result = few_shot_on_rung(part.model, part.inputs, part.split, ladder, settings)
     except DataError:
         return None
     return asdict(result)
