@@ -80,7 +80,9 @@ def ours(rows, start, iterations):
 
     directions = read_directions(rows)
     told = []
-    found = lloyd(directions, directions.whole(start), iterations=iterations, progress=lambda *done: told.append(done))
+    found = lloyd(
+        directions, directions.integers(start), iterations=iterations, progress=lambda *done: told.append(done)
+    )
     return found.assignment, len(told) - 1
 
 

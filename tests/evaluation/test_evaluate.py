@@ -118,8 +118,8 @@ def test_two_images_of_one_class_find_each_other():
 def test_clustering_counts_queries_and_gallery_once_each():
     embeddings, labels = clustered(7)
     half = evaluation.evaluate(embeddings, labels, queries=range(100), gallery=range(50, 150), scores="nmi,f1")
-    whole = evaluation.evaluate(embeddings, labels, scores="nmi,f1")
-    assert dict(half) == dict(whole)
+    complete = evaluation.evaluate(embeddings, labels, scores="nmi,f1")
+    assert dict(half) == dict(complete)
 
 
 def test_the_settings_of_kmeans_are_part_of_the_definition():

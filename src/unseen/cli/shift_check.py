@@ -11,7 +11,7 @@ from rich.markup import escape
 from unseen.cli import options
 
 if TYPE_CHECKING:
-    from unseen.shifts.shift_check import Adapted, ShiftCheck
+    from unseen.shifts.shift_check import AdaptationGain, ShiftCheck
 
 
 def shift_check(
@@ -45,9 +45,9 @@ def shift_check(
     from unseen.core.console import console, progress_bar
     from unseen.core.errors import ConfigError
     from unseen.core.files import write_bytes
-    from unseen.runs.shift_check_inputs import compared_features
+    from unseen.runs.shift_check_inputs import ShiftCheckData, compared_features
     from unseen.shifts.episodes import EPISODES, SHOTS
-    from unseen.shifts.shift_check import check_shift
+    from unseen.shifts.shift_check import ShiftCheckSettings, check_shift
 
     if out.suffix.lower() != ".png":
         raise ConfigError("shift-check: --out must end in .png", got=str(out))
@@ -64,23 +64,13 @@ def shift_check(
             "shift-check: a run has its own model and transform", hint="Use --run, or --model and --transform."
         )
     stated = {key: value for key, value in (("model", model), ("transform", transform)) if value is not None}
-    data = compared_features(train, test, settings=stated, run=run, labelled=labelled, cache=cache, workers=workers)
+    settings = ShiftCheckSettings(
+        classes=classes, dimensions=dimensions, rungs=rungs, shots=shots, episodes=episodes, seed=seed
+    )
+    compared = ShiftCheckData(train, test, labelled)
+    data = compared_features(compared, settings=stated, run=run, cache=cache, workers=workers)
     with progress_bar("checking", total=1) as bar:
-        found = check_shift(
-            data.catalogue,
-            data.features,
-            data.deployed,
-            head=data.head,
-            seen=data.seen,
-            scored_by=data.scored_by,
-            classes=classes,
-            dimensions=dimensions,
-            rungs=rungs,
-            shots=shots,
-            episodes=episodes,
-            seed=seed,
-            progress=bar.set,
-        )
+        found = check_shift(data, settings, progress=bar.set)
     # The picture is written last and in one step: an interrupted check leaves nothing.
     write_bytes(out, shift_picture(found))
     if as_json:
@@ -174,11 +164,11 @@ def _surprise(found: "ShiftCheck") -> list[str]:
     ]
 
 
-def _gain(found: "ShiftCheck", each: "Adapted") -> str:
-    gain = each.found.gains["recall@1"]
+def _gain(found: "ShiftCheck", each: "AdaptationGain") -> str:
+    gain = each.result.gains["recall@1"]
     where = found.test if each.rung is None else f"rung {each.rung}"
     before, after = 100 * gain.zero_shot.mean, 100 * gain.few_shot.mean
-    said = f"Few-shot adaptation on {where}, {each.found.shots} shots: {before:.1f} to {after:.1f}"
+    said = f"Few-shot adaptation on {where}, {each.result.shots} shots: {before:.1f} to {after:.1f}"
     share = gain.share
     if share is None or share.low is None or share.high is None:
         return f"{said} (too few episodes to say whether it pays)."

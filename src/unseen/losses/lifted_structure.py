@@ -14,8 +14,8 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum", "mean"]) -> LossOutput:
     """The hinges of the anchors, summed or averaged; formula and symbols are with `LiftedStructure`."""
     anchors = anchors_of(pairs, chosen)
-    pull = log_sum_exp(pairs.similarity, chosen.positive, scale=-1)
-    push = log_sum_exp(pairs.similarity, chosen.negative)
+    pull = log_sum_exp(pairs.similarity, chosen.positive, scale=-1, largest=1)
+    push = log_sum_exp(pairs.similarity, chosen.negative, largest=1)
     hinge = (pull + push).relu() * anchors.is_complete
     count = 1 if reduction == "sum" else anchors.is_complete.sum().clamp(min=1)
     return anchors.output(hinge.sum() / count, is_active=hinge > 0)

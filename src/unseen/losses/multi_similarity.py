@@ -22,10 +22,11 @@ def multi_similarity(
 ) -> LossOutput:
     """The softly counted violating pairs of each anchor, averaged; formula and symbols are with `MultiSimilarity`."""
     anchors = anchors_of(pairs, chosen)
-    pull = log1p_sum_exp(pairs.similarity, chosen.positive, scale=-alpha, center=threshold) / alpha
-    push = log1p_sum_exp(pairs.similarity, chosen.negative, scale=beta, center=threshold) / beta
+    pull = log1p_sum_exp(pairs.similarity, chosen.positive, scale=-alpha, center=threshold, largest=1) / alpha
+    push = log1p_sum_exp(pairs.similarity, chosen.negative, scale=beta, center=threshold, largest=1) / beta
+    terms = (pull + push) * anchors.is_complete
     count = len(pairs) if reduction == "batch" else anchors.is_complete.sum().clamp(min=1)
-    return anchors.output(((pull + push) * anchors.is_complete).sum() / count)
+    return anchors.output(terms.sum() / count)
 
 
 @loss("multi_similarity")

@@ -16,8 +16,8 @@ def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) 
     cosine = inner_products(unit_vectors(proxies), pairs.normalized)
     classes = torch.arange(len(proxies), device=proxies.device)
     is_own = classes.unsqueeze(1) == pairs.labels
-    pull = log1p_sum_exp(cosine, is_own, scale=-alpha, center=margin)
-    push = log1p_sum_exp(cosine, ~is_own, scale=alpha, center=-margin)
+    pull = log1p_sum_exp(cosine, is_own, scale=-alpha, center=margin, largest=1)
+    push = log1p_sum_exp(cosine, ~is_own, scale=alpha, center=-margin, largest=1)
     value = masked_mean(pull, is_own.any(1)) + push.mean()
     return LossOutput(value, len(pairs), len(pairs))
 

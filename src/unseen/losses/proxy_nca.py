@@ -18,7 +18,7 @@ def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> LossOutput:
     is_other = torch.arange(len(proxies), device=own_class.device) != own_class
     # -d^2 is 2 r^2 cos - 2 r^2, and what all proxies have in common cancels.
     scale = 2 * radius**2
-    terms = log_sum_exp(cosine, is_other, scale=scale) - scale * cosine.gather(1, own_class).squeeze(1)
+    terms = log_sum_exp(cosine, is_other, scale=scale, largest=1) - scale * cosine.gather(1, own_class).squeeze(1)
     has_others = len(proxies) > 1
     return LossOutput(terms.mean() * has_others, len(pairs) * has_others, len(pairs) * has_others)
 

@@ -11,6 +11,7 @@ from unseen.pairs.functional import Hinges, PairClasses, disjoint_hinges, triple
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
+
 def quadruplet(
     pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, second_margin: float, key: int | None
 ) -> LossOutput:

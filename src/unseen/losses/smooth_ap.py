@@ -21,7 +21,7 @@ def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOut
     false = soft_ranks(pairs.similarity, chosen.negative, positives, temperature=temperature)
     missing = (false / (true + false) * is_positive).sum(1) / num_positives.clamp(min=1)  # 1 - average precision
     is_query = num_positives > 0
-    num_pairs = (sum(counts_of(pairs, chosen)) * is_query).sum()
+    num_pairs = sum(counts_of(pairs, chosen)) * is_query
     return LossOutput(masked_mean(missing, is_query), num_pairs, num_pairs)
 
 

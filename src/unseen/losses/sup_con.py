@@ -13,11 +13,11 @@ def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutpu
     """Mean cross-entropy of the positives against all chosen pairs; formula and symbols are with `SupCon`."""
     positives, negatives = counts_of(pairs, chosen)
     has_positive = positives > 0
-    log_total = log_sum_exp(pairs.similarity, chosen.positive | chosen.negative, scale=1 / temperature)
+    log_total = log_sum_exp(pairs.similarity, chosen.positive | chosen.negative, scale=1 / temperature, largest=1)
     # The mean of -log softmax over the positives is the log of the denominator minus their mean logit.
     mean_positive = masked_row_sums(pairs.similarity, chosen.positive) / positives.clamp(min=1)
     value = masked_mean(log_total - mean_positive / temperature, has_positive)
-    num_pairs = ((positives + negatives) * has_positive).sum()
+    num_pairs = (positives + negatives) * has_positive
     return LossOutput(value, num_pairs, num_pairs)
 
 

@@ -46,7 +46,7 @@ def top_k_precision(pairs: Pairs, chosen: PairMasks, *, k: int, margin: float) -
     terms, _, sign = top_k_terms(pairs.similarity, chosen.positive, chosen.negative, k=k, margin=margin)
     queries = anchors_of(pairs, chosen)
     value = terms.sum() / queries.is_complete.sum().clamp(min=1)
-    return LossOutput(value, queries.num_pairs_of_complete, sign.count_nonzero())
+    return LossOutput(value, queries.num_pairs * queries.is_complete, sign.count_nonzero())
 
 
 @loss("top_k_precision")

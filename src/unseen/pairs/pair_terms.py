@@ -69,21 +69,16 @@ class Anchors(NamedTuple):
     is_complete: Tensor
     num_pairs: Tensor
 
-    @property
-    def num_pairs_of_complete(self) -> Tensor:
-        """The number of pairs of the complete anchors."""
-        return (self.num_pairs * self.is_complete).sum()
-
     def output(self, value: Tensor, is_active: Tensor | None = None) -> LossOutput:
         """The output of a loss that uses the pairs of complete anchors; `is_active` says of which (None: of all)."""
-        num_pairs = self.num_pairs_of_complete
-        return LossOutput(value, num_pairs, num_pairs if is_active is None else (self.num_pairs * is_active).sum())
+        num_pairs = self.num_pairs * self.is_complete
+        return LossOutput(value, num_pairs, num_pairs if is_active is None else self.num_pairs * is_active)
 
 
 def counts_of(pairs: Pairs, chosen: PairMasks) -> tuple[Tensor, Tensor]:
     """How many chosen positives and how many chosen negatives each anchor has."""
-    positive = pairs.positive_count if chosen.positive is pairs.positive else row_counts(chosen.positive).long()
-    negative = pairs.negative_count if chosen.negative is pairs.negative else row_counts(chosen.negative).long()
+    positive = pairs.positive_count if chosen.positive is pairs.positive else row_counts(chosen.positive)
+    negative = pairs.negative_count if chosen.negative is pairs.negative else row_counts(chosen.negative)
     return positive, negative
 
 

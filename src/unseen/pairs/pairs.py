@@ -134,7 +134,7 @@ class Pairs:
     @cached_property
     def positive_count(self) -> Tensor:
         """How many positives each anchor has."""
-        return row_counts(self.same).long() - int(self.is_self)
+        return row_counts(self.same) - int(self.is_self)
 
     @cached_property
     def negative_count(self) -> Tensor:

@@ -4,13 +4,13 @@ None overflows, and exponentials that vanish cost no time. A dimension without a
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unseen.pairs.functional.autograd import first_order
-from unseen.pairs.functional.masks import fill_outside
+from unseen.pairs.functional.masks import as_numbers, fill_outside
 
 LOG2_E = math.log2(math.e)
 """exp(x) is exp2(LOG2_E x); exp takes up to forty times as long as exp2 where it vanishes, as it does for most pairs."""
@@ -31,8 +31,56 @@ def masked_softmax(logits: Tensor, mask: Tensor, dim: int = 1, *, with_one: bool
     return largest + total.log(), exponentials.div_(total)
 
 
+SAFE_EXPONENT = 40.0
+"""Sums of exponentials of smaller numbers neither overflow nor vanish in float32, so they need no row maximum."""
+
+
+class Exponents(NamedTuple):
+    """scale x weight x (value - center), the exponents of `log_sum_exp`."""
+
+    scale: float
+    center: Tensor | float
+    weights: Tensor | None
+    largest: float | None
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether no exponent can be large."""
+        if self.largest is None or self.weights is not None or isinstance(self.center, Tensor):
+            return False
+        return abs(self.scale) * (self.largest + abs(self.center)) <= SAFE_EXPONENT
+
+
+def _plain_sums(values: Tensor, mask: Tensor, scale: float, center: float) -> tuple[Tensor, Tensor]:
+    exponentials = values * (scale * LOG2_E)
+    if center:
+        exponentials -= scale * LOG2_E * center
+    exponentials.exp2_().mul_(as_numbers(mask, values.dtype))
+    return exponentials, exponentials.sum(1, keepdim=True)
+
+
+def _stable_sums(
+    values: Tensor, mask: Tensor, exponents: Exponents, *, with_one: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Exponentials relative to the largest of each row, at least 1 with the one; their sums; the largest exponent."""
+    scale, center, weights, _ = exponents
+    extreme = -torch.inf if scale > 0 else torch.inf
+    if weights is not None:
+        values, center = (values - center).mul_(weights), 0.0
+    selected = fill_outside(values, mask, extreme)
+    top = selected.amax(1, keepdim=True) if scale > 0 else selected.amin(1, keepdim=True)
+    if not with_one:
+        top = torch.where(top == extreme, center, top)
+    elif isinstance(center, Tensor):
+        top = torch.maximum(top, center) if scale > 0 else torch.minimum(top, center)
+    else:
+        top = top.clamp_(min=center) if scale > 0 else top.clamp_(max=center)
+    exponentials = selected.sub_(top).mul_(scale * LOG2_E).exp2_()
+    return exponentials, exponentials.sum(1, keepdim=True), (top - center).mul_(scale)
+
+
 class _LogSumExp(torch.autograd.Function):
-    """Keeps the exponentials, relative to the largest of each row; the gradient is their share of the sum."""
+    """The gradient is the share of the exponentials in their sum."""
 
     @staticmethod
     def forward(
@@ -40,59 +88,62 @@ class _LogSumExp(torch.autograd.Function):
         values: Tensor,
         mask: Tensor,
         center: Tensor | float,
-        scale: float,
-        weights: Tensor | None,
+        exponents: Exponents,
         with_one: bool,
     ) -> Tensor:
-        extreme = -torch.inf if scale > 0 else torch.inf
-        if weights is None:
-            selected, middle = fill_outside(values, mask, extreme), center
+        if exponents.is_safe:
+            exponentials, total = _plain_sums(values, mask, exponents.scale, float(center))
+            total = total.add_(1) if with_one else total.add_(total == 0)
+            log_total = total.log()
         else:
-            selected, middle = fill_outside((values - center).mul_(weights), mask, extreme), 0.0
-        # The values with the largest exponents, at least that of the one.
-        top = selected.amax(1, keepdim=True) if scale > 0 else selected.amin(1, keepdim=True)
-        if not with_one:
-            top = torch.where(top == extreme, middle, top)
-        elif isinstance(middle, Tensor):
-            top = torch.maximum(top, middle) if scale > 0 else torch.minimum(top, middle)
-        else:
-            top = top.clamp_(min=middle) if scale > 0 else top.clamp_(max=middle)
-        exponentials = selected.sub_(top).mul_(scale * LOG2_E).exp2_()
-        largest = (top - middle).mul_(scale)
-        total = exponentials.sum(1, keepdim=True)
-        # The largest exponential is 1, so a sum below 1 is an empty one.
-        total = total.add_(largest.neg().exp_()) if with_one else total.clamp_(min=1)
-        context.scale, context.has_center = scale, isinstance(center, Tensor)
-        context.save_for_backward(exponentials, total, weights)
-        return total.log().add_(largest).squeeze(1)
+            exponentials, total, largest = _stable_sums(values, mask, exponents, with_one=with_one)
+            # The largest exponential is 1, so a sum below 1 is an empty one.
+            total = total.add_(largest.neg().exp_()) if with_one else total.clamp_(min=1)
+            log_total = total.log().add_(largest)
+        context.scale, context.has_center = exponents.scale, isinstance(center, Tensor)
+        context.save_for_backward(exponentials, total, exponents.weights)
+        return log_total.squeeze(1)
 
     @staticmethod
     @first_order("log_sum_exp")
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         exponentials, total, weights = context.saved_tensors
-        slope = exponentials * (gradient.unsqueeze(1) * context.scale).div_(total)
+        if context.scale != 1:
+            gradient = gradient * context.scale
+        slope = exponentials * (gradient.unsqueeze(1) / total)
         if weights is not None:
             slope *= weights
-        to_center = slope.sum(1, keepdim=True).neg_() if context.has_center else None
-        return slope, None, to_center, None, None, None
-
-
-def log1p_sum_exp(
-    values: Tensor, mask: Tensor, *, scale: float = 1.0, center: Tensor | float = 0.0, weights: Tensor | None = None
-) -> Tensor:
-    """Per row log(1 + sum over the mask of exp(scale x weight x (value - center))); 0 where the mask is empty.
-
-    `center` is a number or a column with one for each row, which gets a gradient too. `weights` are constants for the
-    gradient; `scale` may be negative.
-    """
-    return _LogSumExp.apply(values, mask, center, scale, weights, True)
+        return slope, None, slope.sum(1, keepdim=True).neg_() if context.has_center else None, None, None
 
 
 def log_sum_exp(
-    values: Tensor, mask: Tensor, *, scale: float = 1.0, center: Tensor | float = 0.0, weights: Tensor | None = None
+    values: Tensor,
+    mask: Tensor,
+    *,
+    scale: float = 1.0,
+    center: Tensor | float = 0.0,
+    weights: Tensor | None = None,
+    largest: float | None = None,
 ) -> Tensor:
-    """The same as `log1p_sum_exp` without the 1; 0, without a gradient, where the mask is empty."""
-    return _LogSumExp.apply(values, mask, center, scale, weights, False)
+    """Per row log(sum over the mask of exp(scale x weight x (value - center))); 0 where the mask is empty.
+
+    `scale` may be negative. `center` is a number, or a column with one for each row, which gets a gradient too.
+    `weights` are constants for the gradient. `largest` is a bound of |value| where one is known, which saves time.
+    """
+    return _LogSumExp.apply(values, mask, center, Exponents(scale, center, weights, largest), False)
+
+
+def log1p_sum_exp(
+    values: Tensor,
+    mask: Tensor,
+    *,
+    scale: float = 1.0,
+    center: Tensor | float = 0.0,
+    weights: Tensor | None = None,
+    largest: float | None = None,
+) -> Tensor:
+    """Per row log(1 + sum over the mask of exp(scale x weight x (value - center))); arguments as in `log_sum_exp`."""
+    return _LogSumExp.apply(values, mask, center, Exponents(scale, center, weights, largest), True)
 
 
 class _SoftExtreme(torch.autograd.Function):

@@ -82,7 +82,7 @@ def triplet_hinges(distance: Tensor, positive: Tensor, negative: Tensor, margin:
     far = torch.where(negative, values, torch.inf)
     count = _count_by_comparison if columns.shape[1] <= FEW_POSITIVES else _count_by_search
     num_nearer, num_wider = count(far, bounds)
-    num_terms = (num_positives * row_counts(negative).long()).sum()
+    num_terms = (num_positives * row_counts(negative)).sum()
     num_active = num_nearer.sum()
     weights = num_wider.to(values.dtype).neg_()
     # `put_` is deterministic everywhere; slots that are not filled add 0.

@@ -7,6 +7,9 @@ from torch import Tensor
 
 from unseen.pairs.functional.autograd import first_order
 
+SMALL_MASK = 2**15
+"""Beyond so many entries it pays to convert booleans to floating-point numbers, which are summed several times faster."""
+
 
 def as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """The mask as ones and zeros; through bytes, which convert several times faster than booleans."""
@@ -14,8 +17,10 @@ def as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def row_counts(mask: Tensor) -> Tensor:
-    """Number of selected entries per row, in float64; sums of floating-point numbers are the fastest."""
-    return as_numbers(mask, torch.float32).sum(1).double()
+    """Number of selected entries per row."""
+    if mask.numel() <= SMALL_MASK:
+        return mask.sum(1)
+    return as_numbers(mask, torch.float32).sum(1).long()
 
 
 def fill_outside(values: Tensor, mask: Tensor, extreme: float) -> Tensor:
@@ -29,7 +34,7 @@ def selected_columns(mask: Tensor) -> tuple[Tensor, Tensor]:
 
     As many columns as the fullest row has (at least 1); rows with fewer end in zeros.
     """
-    counts = row_counts(mask).long()
+    counts = row_counts(mask)
     rows, columns = mask.nonzero().unbind(1)
     slots = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts).index_select(0, rows)
     selected = columns.new_zeros(len(mask), max(1, int(counts.max())))
@@ -57,4 +62,4 @@ def masked_row_sums(values: Tensor, mask: Tensor) -> Tensor:
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean of the selected entries of a vector of finite values; 0, connected to the graph, if there are none."""
-    return (values * mask).sum() / mask.sum().clamp(min=1)
+    return (values * (mask / mask.sum(dtype=values.dtype).clamp_(min=1))).sum()

@@ -1,6 +1,6 @@
 """Ranks and histograms with a gradient: soft counts of larger values, and soft histograms."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,33 +12,38 @@ from unseen.pairs.functional.masks import as_numbers, fill_outside
 TABLE_ENTRIES = 2**17
 """Comparisons are made for as many references at once as fill a table of this size, and for one at least."""
 
+KEPT_ENTRIES = 2**23
+"""Up to so many comparisons are kept for the gradient; more are computed again."""
+
 
 class _SoftRanks(torch.autograd.Function):
-    """Comparisons are computed again for the gradient: keeping them would need n x k x m numbers."""
-
     @staticmethod
     def forward(context: Any, values: Tensor, mask: Tensor, references: Tensor, temperature: float) -> Tensor:
         selected = fill_outside(values, mask, -torch.inf)
-        context.save_for_backward(selected, references)
+        comparisons = _comparisons(selected, references, temperature)
+        is_kept = selected.numel() * references.shape[1] <= KEPT_ENTRIES
+        kept = list(comparisons) if is_kept else []
+        context.save_for_backward(selected, references, *kept)
         context.temperature = temperature
-        counts = [share.sum(2) for share in _comparisons(selected, references, temperature)]
-        return torch.cat(counts, 1)
+        counts = [share.sum(2) for share in (kept if is_kept else comparisons)]
+        return torch.cat(counts, 1) if len(counts) > 1 else counts[0]
 
     @staticmethod
     @first_order("soft_ranks")
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor, None]:
-        selected, references = context.saved_tensors
+        selected, references, *kept = context.saved_tensors
         gradient = gradient.unsqueeze(2) / context.temperature  # n x k x 1
-        to_values, to_references, done = torch.zeros_like(selected), [], 0
-        for share in _comparisons(selected, references, context.temperature):
-            slope = share.addcmul_(share, share, value=-1).mul_(gradient[:, done : done + share.shape[1]])
-            to_values += slope.sum(1) if slope.shape[1] > 1 else slope.squeeze(1)
-            to_references.append(slope.sum(2).neg_())
-            done += share.shape[1]
-        return to_values, None, torch.cat(to_references, 1), None
+        to_values, to_references, done = torch.zeros_like(selected), torch.empty_like(references), 0
+        for share in kept or _comparisons(selected, references, context.temperature):
+            part = slice(done, done + share.shape[1])
+            slope = torch.addcmul(share, share, share, value=-1).mul_(gradient[:, part])
+            to_values += slope.sum(1) if share.shape[1] > 1 else slope.squeeze(1)
+            torch.sum(slope, 2, out=to_references[:, part])
+            done = part.stop
+        return to_values, None, to_references.neg_(), None
 
 
-def _comparisons(selected: Tensor, references: Tensor, temperature: float) -> "list[Tensor] | Any":
+def _comparisons(selected: Tensor, references: Tensor, temperature: float) -> Iterator[Tensor]:
     """sigmoid((value - reference) / temperature), n x some references x m, a few references at a time."""
     step = max(1, TABLE_ENTRIES // selected.numel())
     for part in references.split(step, 1):

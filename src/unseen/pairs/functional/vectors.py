@@ -14,6 +14,11 @@ from unseen.pairs.functional.autograd import first_order
 DISTANCE_EPSILON = 1e-8
 """Added to squared distances before the root, so that a distance of 0 has a finite gradient."""
 
+LEAST_DISTANCE = {
+    kind: float(torch.tensor(DISTANCE_EPSILON, dtype=kind).sqrt()) for kind in (torch.float32, torch.float64)
+}
+"""The distance of equal vectors, rounded as in `distance_of`; it has no slope."""
+
 SHORTEST = 1e-12
 """A vector without a coordinate this large has no direction: it counts as zero and gets no gradient."""
 
@@ -99,19 +104,20 @@ class _Cosines(torch.autograd.Function):
     def forward(context: Any, rows: Tensor) -> Tensor:
         similarity = _product(rows, rows.mT)
         inverse = similarity.diagonal().rsqrt()
-        similarity *= inverse.unsqueeze(1) * inverse
-        context.save_for_backward(rows, inverse, similarity)
+        scales = inverse.outer(inverse)
+        similarity *= scales
+        context.save_for_backward(rows, scales, similarity)
         return similarity
 
     @staticmethod
     @first_order("cosines")
     def backward(context: Any, gradient: Tensor) -> Tensor:
-        rows, inverse, similarity = context.saved_tensors
+        rows, scales, similarity = context.saved_tensors
         # Copied first: adding a matrix to its transpose jumps through memory for every number.
         weights = gradient.mT.contiguous().add_(gradient)
         along = (weights * similarity).sum(1)  # not vecdot, which autocast would round
-        weights.mul_(inverse.unsqueeze(1)).mul_(inverse)
-        weights.diagonal().sub_(along.mul_(inverse).mul_(inverse))
+        weights *= scales
+        weights.diagonal().sub_(along.mul_(scales.diagonal()))
         return _product(weights, rows)
 
 
@@ -165,8 +171,7 @@ class _Distance(torch.autograd.Function):
     @first_order("distance_of")
     def backward(context: Any, gradient: Tensor) -> Tensor:
         (distance,) = context.saved_tensors
-        least = float(torch.tensor(DISTANCE_EPSILON, dtype=distance.dtype).sqrt())
-        return threshold(distance, least, torch.inf).reciprocal_().neg_().mul_(gradient)
+        return threshold(distance, LEAST_DISTANCE[distance.dtype], torch.inf).reciprocal_().neg_().mul_(gradient)
 
 
 def distance_of(similarity: Tensor) -> Tensor:

@@ -1,13 +1,13 @@
-"""Compiled loops over a tile of float32 similarities: screened in float32, decided in whole numbers.
+"""Compiled loops over a tile of float32 similarities: screened in float32, decided in integers where needed."""
 
-To be imported where they are used, not at the top of a module: loading the compiler takes a second.
-"""
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.evaluation.exact.compiled import compiled
-from unseen.evaluation.exact.exact_products import exact_similarity
+from unseen.evaluation.exact.arrays import Float32s, Floats, Integers
+from unseen.evaluation.exact.kernels.compile import compiled
+from unseen.evaluation.exact.kernels.products import exact_similarity
 from unseen.evaluation.exact.thresholds import LEAST, Counts, Side, Thresholds
 
 # Entries that are screened together: in a row, and in a block of rows and columns.
@@ -16,42 +16,50 @@ _ROWS_TOGETHER = 64
 _COLUMNS_TOGETHER = 256
 
 
-@compiled
-def compare_with_positives(
-    asked: Side,
-    items: Side,
-    firsts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    own: NDArray[np.int64],
-    asked_groups: NDArray[np.int64],
-    item_groups: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    found: NDArray[np.float64],
-    counts: NDArray[np.int64],
-) -> None:
-    """Write the exact similarities of each query to its positives, ascending, from its place in ``starts`` on.
+class PositiveSpans(NamedTuple):
+    """Where the positives of each query stand among the items.
 
-    A query's positives are the items from ``firsts`` to ``ends`` but for its ``own`` place and those of its group.
-    Groups are empty where there are none. ``counts`` says how many were found.
+    ====================  ====================================================================================
+    firsts, ends          the items of the query's class are those from ``firsts[q]`` to ``ends[q]``
+    self_position         the query's own position among the items, which is no positive; outside the span if none
+    query_groups          groups of the queries, and ``item_groups``: items of the query's own group are no positives;
+                          empty arrays where there are no groups
+    ====================  ====================================================================================
     """
-    for query in range(firsts.shape[0]):
-        filled = starts[query]
-        for item in range(firsts[query], ends[query]):
-            if item == own[query] or (item_groups.shape[0] > 0 and item_groups[item] == asked_groups[query]):
-                continue
-            found[filled] = exact_similarity(asked, query, items, item)
-            filled += 1
-        found[starts[query] : filled].sort()
-        counts[query] = filled - starts[query]
+
+    firsts: Integers
+    ends: Integers
+    self_position: Integers
+    query_groups: Integers
+    item_groups: Integers
 
 
 @compiled
-def count_rows(
-    tile: NDArray[np.float32], rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int
-) -> int:
+def similarities_to_positives(
+    queries: Side, items: Side, spans: PositiveSpans, starts: Integers, similarities: Floats, counts: Integers
+) -> None:
+    """Write the exact similarities of each query to its positives, ascending, from ``starts[query]`` on.
+
+    ``counts`` receives the number of positives of each query.
+    """
+    for query in range(spans.firsts.shape[0]):
+        end = starts[query]
+        for item in range(spans.firsts[query], spans.ends[query]):
+            if item == spans.self_position[query]:
+                continue
+            if spans.item_groups.shape[0] > 0 and spans.item_groups[item] == spans.query_groups[query]:
+                continue
+            similarities[end] = exact_similarity(queries, query, items, item)
+            end += 1
+        similarities[starts[query] : end].sort()
+        counts[query] = end - starts[query]
+
+
+@compiled
+def count_rows(tile: Float32s, rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int) -> int:
     """Count the similarities of a tile against the thresholds of its rows.
 
-    Gives the number of exact decisions, and stops as soon as there are more than ``limit``.
+    Returns the number of exact decisions, and stops as soon as there are more than ``limit``.
     """
     starts, exact, above, tied = thresholds.starts, thresholds.exact, counts.above, counts.tied
     lows, highs, low_bits = thresholds.low, thresholds.high, thresholds.bits
@@ -92,9 +100,7 @@ def count_rows(
 
 
 @compiled
-def count_columns(
-    tile: NDArray[np.float32], rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int
-) -> int:
+def count_columns(tile: Float32s, rows: Side, columns: Side, thresholds: Thresholds, counts: Counts, limit: int) -> int:
     """Count the similarities of a tile against the thresholds of its columns, as `count_rows` does."""
     starts, exact, above, tied = thresholds.starts, thresholds.exact, counts.above, counts.tied
     lows, highs = thresholds.low, thresholds.high
@@ -105,7 +111,7 @@ def count_columns(
         most = np.int64(0)
         for query in range(left, right):
             most = max(most, starts[query + 1] - starts[query])
-        # One row for each threshold of the columns, so that neighbouring columns are compared together.
+        # One row per threshold of the columns, so that neighbouring columns are compared together.
         low = np.full((most, right - left), np.float32(4.0))
         high = low.copy()
         for column in range(left, right):
@@ -119,7 +125,7 @@ def count_columns(
             bottom = min(top + _ROWS_TOGETHER, height)
             over_low[:] = 0
             over_high[:] = 0
-            # Eight rows at once: each count is then loaded and stored once for eight comparisons.
+            # Eight rows at a time: each count is loaded and stored once for eight comparisons.
             for row in range(top, bottom - 7, 8):
                 one, two = tile[row, left:right], tile[row + 1, left:right]
                 three, four = tile[row + 2, left:right], tile[row + 3, left:right]
@@ -173,21 +179,32 @@ def count_columns(
     return decided
 
 
+class Largest(NamedTuple):
+    """The largest entries seen so far for each query.
+
+    =========  ====================================================================================
+    values     float32 similarities, in no order (queries, room)
+    places     their places in the gallery
+    floors     lower bound of what can still be among the k largest
+    filled     number of entries in use; -1 for a query with more such entries than there is room for
+    =========  ====================================================================================
+    """
+
+    values: Float32s
+    places: NDArray[np.int32]
+    floors: Float32s
+    filled: NDArray[np.int32]
+
+
 @compiled
 def collect_largest(
-    tile: NDArray[np.float32],
-    first: tuple[int, int],
-    kept: tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]],
-    k: int,
-    margin: float,
-    part: tuple[int, int],
-) -> int:
-    """Keep the entries of some rows that can be among the k largest: those above the row's floor.
+    tile: Float32s, first: tuple[int, int], largest: Largest, k: int, margin: float, part: tuple[int, int]
+) -> None:
+    """Collect the entries of the rows ``part`` that can be among the k largest: those above the row's floor.
 
-    ``kept`` holds for each query the values, their places in the gallery, the floor and how many are filled; -1 stands
-    for a query with more such entries than there is room for. ``first`` are the numbers of the first row and column.
+    ``first`` is the query of the tile's first row and the place of its first column in the gallery.
     """
-    values, places, floors, filled = kept
+    values, places, floors, filled = largest.values, largest.places, largest.floors, largest.filled
     room = values.shape[1]
     for row in range(part[0], part[1]):
         query = first[0] + row
@@ -223,4 +240,3 @@ def collect_largest(
                         break
             if filled[query] < 0:
                 break
-    return 0

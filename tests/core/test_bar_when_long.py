@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from unseen.evaluation.exact import progress
+from unseen.core import console
 
 
 class Drawn:
@@ -30,34 +30,34 @@ def drawn(monkeypatch):
         def __exit__(self, *problem):
             bars[-1].calls.append("closed")
 
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
-    monkeypatch.setattr(progress, "progress_bar", Opened)
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(console, "progress_bar", Opened)
     return bars
 
 
 def test_a_terminal_shows_a_bar_once_the_work_is_long(drawn, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with progress.bar_when_long("ranking", 10) as advance:
-        advance(1)
-        advance(1)
+    with console.bar_when_long("ranking") as progress:
+        progress(1, 10, "")
+        progress(2, 10, "")
         assert drawn == []
-        advance(3)
-        advance(5)
+        progress(5, 10, "")
+        progress(10, 10, "")
     assert [bar.calls for bar in drawn] == [[(5, 10), (10, 10), "closed"]]
 
 
 def test_a_bar_is_closed_when_the_work_is_interrupted(drawn, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with pytest.raises(KeyboardInterrupt), progress.bar_when_long("ranking", 10) as advance:
-        for _ in range(4):
-            advance(1)
+    with pytest.raises(KeyboardInterrupt), console.bar_when_long("ranking") as progress:
+        for done in range(1, 5):
+            progress(done, 10, "")
         raise KeyboardInterrupt
     assert drawn[0].calls[-1] == "closed"
 
 
 def test_nothing_is_shown_where_no_terminal_is(drawn, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    with progress.bar_when_long("ranking", 10) as advance:
-        for _ in range(10):
-            advance(1)
+    with console.bar_when_long("ranking") as progress:
+        for done in range(1, 11):
+            progress(done, 10, "")
     assert drawn == []
