@@ -1,6 +1,6 @@
 """Two checkouts of the source in turns: each in a process of its own, the same cases, as multiples of the same floor.
 
-    python bench/losses.py --against ../other-checkout/src [--write]
+    python -m bench.losses --against ../other-checkout/src [--write]
 
 A process imports `unseen` from the folder that PYTHONPATH names, reads one request per line and answers with CPU
 seconds. Requests alternate between the two, so that a machine that slows down for a while slows both.
@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from measuring import Size, taking_turns, warm_up
+from bench.measuring import Size, taking_turns, warm_up
+
+ROOT = Path(__file__).parents[1]
 
 
 class Ratio(NamedTuple):
@@ -34,9 +36,12 @@ class Checkout:
     """A process that measures cases with the source in one folder."""
 
     def __init__(self, source, threads):
-        environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": str(threads)}
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]),
+            "OMP_NUM_THREADS": str(threads),
+        }
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(threads)],
+            [sys.executable, "-m", "bench.against", str(threads)],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -96,7 +101,8 @@ def table_of(ratios):
 def serve(threads):
     """Answer requests until the input ends."""
     import torch
-    from cases import CASES, floor_step, our_step
+
+    from bench.cases import CASES, floor_step, our_step
 
     torch.set_num_threads(threads)
     cases = {case.name: case for case in CASES}

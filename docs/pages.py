@@ -205,7 +205,8 @@ def index(pages: list[Page]) -> str:
         "<!-- Written by docs/generate.py from the docstrings: change those, then run make docs. -->",
         "# Components",
         "Every loss, miner and uncertainty set, each on a page with its formula, settings, reference and "
-        "differences from the paper. On the command line: `unseen list losses`, `unseen list miners`, `unseen list uncertainties`.",
+        "differences from the paper. On the command line: `unseen list losses`, `unseen list miners`, "
+        "`unseen list uncertainties`.",
     ]
     for kind, title in TITLES.items():
         rows = [

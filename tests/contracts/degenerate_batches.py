@@ -1,4 +1,4 @@
-"""The 20 degenerate batches of PROMISES R6 and random small ones: embeddings and labels that break careless losses."""
+"""20 degenerate batches and random small ones: embeddings and labels that break careless losses."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""N processes give the gradient of one (PROMISES R8): every loss, every miner, unequal parts and an empty one."""
+"""N processes give the gradient of one: every loss, every miner, unequal parts and an empty one."""
 
 import pytest
 import torch

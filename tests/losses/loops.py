@@ -1,4 +1,4 @@
-"""Slow plain-Python pieces that the definitions of SPEC are transcribed with: no torch inside."""
+"""Slow plain-Python pieces with which the papers' definitions are transcribed: no torch inside."""
 
 import math
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json, sha256_of, write_json
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.core.processes import in_processes
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.run_recipe import load_run, model_of

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from unseen.core.errors import DataError
 from unseen.core.files import read_json, sha256_of, write_json
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.evaluation.exact.directions import read_directions
 from unseen.evaluation.scores.spectra import class_spectra, over_sum, singular_values, spectral_decay
 from unseen.models import embed
