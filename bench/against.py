@@ -50,6 +50,8 @@ class Checkout:
 
     def measure(self, case, size, budget):
         """Smallest CPU seconds of a step of the floor and of the case."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([case, size, budget]) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -59,6 +61,7 @@ class Checkout:
 
     def close(self):
         """End the process."""
+        assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
 
@@ -116,5 +119,4 @@ def serve(threads):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     serve(int(sys.argv[1]))
