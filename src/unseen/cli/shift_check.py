@@ -115,8 +115,8 @@ def sentences(check: "ShiftCheck") -> list[str]:
     lines = [positions[check.expected.place]]
     if check.expected.value is not None:
         lines.append(
-            f"The expected recall is interpolated between rungs, with embeddings by {check.scored_by}; the 95 % interval "
-            f"is for one gallery of {check.gallery}."
+            f"The expected recall is interpolated between rungs, with embeddings by {check.scored_by}; the 95 % "
+            f"interval is for one gallery of {check.gallery}."
         )
     lines += _crowding(check) + _surprise(check)
     if not check.classes_known:
