@@ -40,7 +40,7 @@ def shift_check(
     as_json: options.Json = False,
 ) -> None:
     """Measure the shift from training to deployment data and forecast recall."""
-    from unseen.analyses.shift_picture import shift_picture
+    from unseen.analyses.shift.shift_check_figure import shift_check_png
     from unseen.core.checks import check_choice, check_count
     from unseen.core.console import console, progress_bar
     from unseen.core.errors import ConfigError
@@ -72,7 +72,7 @@ def shift_check(
     with progress_bar("checking", total=1) as bar:
         result = check_shift(data, settings, progress=bar.set)
     # The picture is written last and in one step: an interrupted check leaves no file.
-    write_bytes(out, shift_picture(result))
+    write_bytes(out, shift_check_png(result))
     if as_json:
         typer.echo(json.dumps(result.to_mapping(), indent=2))
     else:

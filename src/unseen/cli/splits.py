@@ -139,7 +139,7 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Show a ladder of splits."""
-    from unseen.analyses.ladder_pictures import distance_figure
+    from unseen.analyses.shift.ladder_figures import distance_figure
     from unseen.core.console import console
     from unseen.core.files import write_bytes
     from unseen.figures.style import render_png
@@ -185,7 +185,7 @@ def _maps(
     ladder: "Ladder", data: str | None, workers: int, cache: Path | None
 ) -> "Iterator[tuple[str, Callable[[], Figure]]]":
     """The names of the maps and the functions that draw them, from the ladder's data and features."""
-    from unseen.analyses.ladder_pictures import PROJECTIONS, ladder_map
+    from unseen.analyses.shift.ladder_figures import PROJECTIONS, ladder_map
     from unseen.core.errors import ConfigError
     from unseen.runs.frozen_features import pooled_features
 

@@ -194,7 +194,9 @@ def hash_of(content: object) -> str:
 
 
 def _parameters(component: Any) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(component).parameters)
+    """The settings in a signature; what is positional-only is handed over by the caller and no setting."""
+    parameters = inspect.signature(component).parameters
+    return {name: each for name, each in parameters.items() if each.kind is not each.POSITIONAL_ONLY}
 
 
 def _validate(owner: str, key: str, value: object, annotation: Any) -> object:
