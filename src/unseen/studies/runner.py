@@ -12,7 +12,7 @@ from unseen.core.console import ProgressBoard, progress_board
 from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
-from unseen.core.locks import exclusive
+from unseen.core.folders import exclusive
 from unseen.core.text import duration
 from unseen.core.worker import CellJob
 from unseen.studies.executors.base import Ended, Executor, Failed, Finished, Message, Printed, Progressed, Ready

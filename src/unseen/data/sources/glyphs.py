@@ -12,7 +12,7 @@ from unseen.core.checks import check_between, check_count
 from unseen.core.config import Record, hash_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.files import read_json, write_bytes, write_json
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
