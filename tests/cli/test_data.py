@@ -105,7 +105,7 @@ def test_info_for_programs_holds_the_notes(place):
     [
         (["check", "--data", "cubs=birds"], "unknown data 'cubs'"),
         (["info", "--data", "cub200=birds", "--sheet", "sheet.jpg"], "--sheet must end in .png"),
-        (["info", "--data", "folder=birds", "--split", "given"], "birds states no split"),
+        (["info", "--data", "folder=birds", "--split", "given"], "birds defines no split"),
     ],
 )
 def test_a_mistake_is_refused_and_nothing_is_written(place, arguments, words):

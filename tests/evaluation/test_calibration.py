@@ -106,7 +106,7 @@ def test_separated_classes_all_pass():
 
 
 def test_what_cannot_be_calibrated_is_refused():
-    with pytest.raises(BatchError, match="got '3 classes'; use 4"):
+    with pytest.raises(BatchError, match="got '3 classes'. Use at least 4 classes"):
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 2])
     with pytest.raises(BatchError, match="no two images share a class"):
         calibrate(np.eye(6), list(range(6)))

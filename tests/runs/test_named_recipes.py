@@ -1,11 +1,14 @@
+from typing import Any
+
 import pytest
 
+from tests.helpers.present import present
 from tests.helpers.small_runs import settings_for, write_features
 from unseen.core.errors import ConfigError
 from unseen.runs import prepare
 from unseen.runs.named_recipes import load_recipe, named_recipes
 
-# Sections 1.29, 1.26 to 1.28 of the specification.
+# Published run scripts of Roth et al. (arXiv:2002.08473, rho-regularization) and of S2SD (arXiv:2009.08348).
 P_SWITCH = {
     ("r_contrastive", "cub200"): 0.4,
     ("r_triplet", "cub200"): 0.4,
@@ -38,7 +41,7 @@ def test_the_share_of_switched_triplets_is_the_published_one(name, data):
 def test_a_recipe_is_a_run_on_any_data_and_comes_back_the_same(features, name):
     recipe = prepare(settings_of(features, name)).recipe
     settings = load_recipe(name).settings_for("features")
-    assert recipe.loss["name"] == settings["loss"]["name"]
+    assert present(recipe.loss)["name"] == settings["loss"]["name"]
     assert recipe.method["name"] == settings.get("method", {"name": "plain"})["name"]
     assert prepare(recipe.to_mapping()).recipe == recipe
 
@@ -57,22 +60,26 @@ def test_what_a_data_set_changes_stands_over_the_rest():
 
 def test_what_is_stated_changes_the_settings_of_a_recipe_and_not_its_components(features):
     recipe = prepare(settings_of(features, "r_margin", loss="margin:beta=0.7")).recipe
-    assert recipe.loss["beta"] == 0.7
-    assert recipe.loss["miner"]["name"] == "rho_distance"
+    assert present(recipe.loss)["beta"] == 0.7
+    assert present(recipe.loss)["miner"]["name"] == "rho_distance"
     stated = prepare(settings_of(features, "diva", method="diva:momentum=0.5")).recipe
     assert (stated.method["momentum"], stated.method["shared_mining"]) == (0.5, "random")
-    with pytest.raises(ConfigError, match="recipe 'r_margin' is made of loss 'margin'; got 'triplet'"):
+    with pytest.raises(ConfigError, match="recipe 'r_margin' has the loss 'margin'; got 'triplet'"):
         prepare(settings_of(features, "r_margin", loss="triplet"))
-    with pytest.raises(ConfigError, match="recipe 'diva' is made of method 'diva'; got 'plain'"):
+    with pytest.raises(ConfigError, match="recipe 'diva' has the method 'diva'; got 'plain'"):
         prepare(settings_of(features, "diva", method="plain"))
 
 
 def test_a_recipe_stands_over_the_protocol(features):
-    settings = {"data": {"name": "features", "path": str(features)}, "protocol": "R", "recipe": "r_margin"}
+    settings: dict[str, Any] = {
+        "data": {"name": "features", "path": str(features)},
+        "protocol": "R",
+        "recipe": "r_margin",
+    }
     settings |= {"model": "identity", "transform": None, "sampler": "samples_per_class:batch_size=10,per_class=2"}
     recipe = prepare(settings).recipe
-    assert recipe.loss["miner"]["name"] == "rho_distance"
-    assert recipe.loss["beta_lr"] == 5e-4
+    assert present(recipe.loss)["miner"]["name"] == "rho_distance"
+    assert present(recipe.loss)["beta_lr"] == 5e-4
     assert recipe.epochs == 150
 
 

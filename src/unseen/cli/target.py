@@ -39,7 +39,7 @@ def read_target(path: Path, labels: Path | None = None) -> Target:
     if path.is_dir():
         return _from_run(path)
     if path.suffix == ".npy":
-        from unseen.evaluation.embedding_files import read_labels, read_mapped
+        from unseen.evaluation.files import read_labels, read_mapped
 
         return Target(read_mapped(path), {"labels": read_labels(path, labels)})
     return _from_npz(path)

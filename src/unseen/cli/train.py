@@ -1,6 +1,7 @@
 """`unseen train`: one run, from data to a table of scores on unseen classes."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,15 +23,16 @@ def train(
     """Train one model and score it on unseen classes; the same command resumes an interrupted run."""
     from unseen.core.console import ProgressBar, console, progress_bar
     from unseen.evaluation import Scores
-    from unseen.runs import prepare, run
+    from unseen.runs import RunFolder, prepare, run
 
     screen = console()
     prepared = prepare(settings)
     recipe = prepared.recipe
     folder = out or Path("out") / "runs" / f"{recipe.data['name']}-{recipe.label}-{recipe.name[:8]}"
-    was_finished = (folder / "result.json").exists()
+    run_folder = RunFolder(folder)
+    was_finished = run_folder.is_finished
     screen.print(f"{prepared.split.describe()}")
-    if (folder / "checkpoints").is_dir() and not was_finished:
+    if run_folder.checkpoints.is_dir() and not was_finished:
         screen.print(f"resuming the run in {folder}")
     try:
         with ExitStack() as stack:
@@ -43,11 +45,10 @@ def train(
                 bar.set(done, total, message)
 
             result = run(
-                prepared,
+                replace(prepared, images_checked=not check_files),
                 folder,
                 workers=workers,
                 save_seconds=save_seconds,
-                check_files=check_files,
                 cache=cache,
                 progress=progress,
             )

@@ -3,17 +3,19 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from rich import progress as rich_progress
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
+from unseen.core import progress as reporting
 from unseen.core.text import duration
 
 LOG_INTERVAL = 15.0
 """Seconds between two lines of progress where there is no terminal to redraw."""
+_LONG = 2.0  # seconds
 
 
 def console() -> Console:
@@ -74,6 +76,23 @@ def progress_bar(description: str, total: int, *, done: int = 0, quiet: bool = F
         )
         with rich_progress.Progress(*columns, console=console()) as display:
             yield ProgressBar(display, description, total, done)
+
+
+@contextmanager
+def bar_when_long(description: str) -> Iterator[reporting.Progress]:
+    """A `progress(done, total, message)` function; a terminal shows its bar once the work has taken two seconds."""
+    with ExitStack() as stack:
+        started = time.monotonic()
+        bar: ProgressBar | None = None
+
+        def progress(done: int, total: int, message: str) -> None:
+            nonlocal bar
+            if bar is None and sys.stderr.isatty() and time.monotonic() - started > _LONG:
+                bar = stack.enter_context(progress_bar(description, total))
+            if bar is not None:
+                bar.set(done, total, message)
+
+        yield progress
 
 
 class ProgressBoard:

@@ -36,6 +36,10 @@ class PairMasks(NamedTuple):
     positive: Tensor
     negative: Tensor
 
+    def indices(self) -> PairIndices:
+        """The same pairs as rows and columns."""
+        return PairIndices(*self.positive.nonzero().unbind(1), *self.negative.nonzero().unbind(1))
+
 
 class Miner(Protocol):
     """Selects tuples: a pure function of embeddings, labels and key.

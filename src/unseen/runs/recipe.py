@@ -197,7 +197,9 @@ def _complete_components(merged: Record) -> None:
         merged["loss"] = as_record(merged["loss"], "loss") | {"miner": miner}
     merged["method"] = complete(REGISTRIES["method"], merged["method"])
     if merged["loss"] is None and merged["method"]["name"] != "plain":
-        raise ConfigError("run: a method needs a loss", got=merged["method"]["name"], hint="Use --loss, or no --method.")
+        raise ConfigError(
+            "run: a method needs a loss", got=merged["method"]["name"], hint="Use --loss, or no --method."
+        )
     model = merged["model"] = complete(REGISTRIES["backbone"], model_record(merged["model"]), _FILLED_IN)
     architecture = str(model.get("architecture", model["name"]))
     if merged["depth"] == "top" and merged["cut"] is None:

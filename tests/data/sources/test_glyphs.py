@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import image_of, pixels_of, present
 from unseen.core.config import build, hash_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import data
@@ -23,12 +24,13 @@ from unseen.data.sources._glyph_rendering import (
     LOOK_ALIKE,
     MARGIN,
     GlyphPainter,
+    RenderSettings,
     first_of_look_alikes,
     font_paths,
     look_alikes,
     render,
 )
-from unseen.data.sources.glyphs import cache_folder, glyphs
+from unseen.data.sources.glyphs import glyphs
 
 # The package offers the function under the name of its module.
 module = importlib.import_module("unseen.data.sources.glyphs")
@@ -56,13 +58,18 @@ def few(monkeypatch):
 @pytest.fixture
 def rendered(monkeypatch):
     """Counts the calls of `render`."""
-    calls = []
-    monkeypatch.setattr(module, "render", lambda *given, **settings: calls.append(1) or render(*given, **settings))
+    calls: list[int] = []
+
+    def counted(*arguments, **settings):
+        calls.append(1)
+        return render(*arguments, **settings)
+
+    monkeypatch.setattr(module, "render", counted)
     return calls
 
 
 def classes_of(catalogue):
-    classes = {}
+    classes: dict[str, list[str]] = {}
     for name in catalogue.ids:
         code, font = name.split(" ")
         classes.setdefault(chr(int(code.removeprefix("U+"), 16)), []).append(font)
@@ -76,8 +83,8 @@ def test_there_are_a_thousand_classes_with_twelve_samples(catalogue):
     assert len(catalogue.class_names) >= 1000
     assert np.bincount(catalogue.labels).min() >= 12
     assert len(set(catalogue.ids)) == len(catalogue)
-    assert catalogue.reader.pixels.shape == (len(catalogue), 32, 32)
-    assert catalogue.reader.pixels.dtype == np.uint8
+    assert pixels_of(catalogue).shape == (len(catalogue), 32, 32)
+    assert pixels_of(catalogue).dtype == np.uint8
 
 
 def test_classes_and_samples_have_readable_names(catalogue):
@@ -105,7 +112,7 @@ def test_only_typefaces_that_were_looked_at_are_samples(catalogue):
 
 
 def test_every_picture_has_ink_on_a_black_ground(catalogue):
-    pixels = catalogue.reader.pixels
+    pixels = pixels_of(catalogue)
     assert pixels.max(axis=(1, 2)).min() > 64
     assert np.median(pixels, axis=(1, 2)).max() == 0
 
@@ -120,7 +127,7 @@ def test_letters_that_look_alike_across_scripts_are_one_class(catalogue):
 
 def test_no_two_classes_look_alike(upright):
     # The rule once more, from the finished pictures, in float64 and with all their levels of grey.
-    vectors = upright.reader.pixels.reshape(len(upright), -1).astype(np.float64)
+    vectors = pixels_of(upright).reshape(len(upright), -1).astype(np.float64)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     fonts = np.array([name.split(" ")[1] for name in upright.ids])
     count = len(upright.class_names)
@@ -136,9 +143,7 @@ def test_no_two_classes_look_alike(upright):
 
 
 def test_no_two_samples_of_a_class_are_one_picture(upright):
-    pictures = {
-        (label, picture.tobytes()) for label, picture in zip(upright.labels, upright.reader.pixels, strict=True)
-    }
+    pictures = {(label, picture.tobytes()) for label, picture in zip(upright.labels, pixels_of(upright), strict=True)}
     assert len(pictures) == len(upright)
 
 
@@ -147,7 +152,7 @@ def test_raw_pixels_find_about_three_in_ten(catalogue, share):
     classes = np.random.default_rng(0).permutation(len(catalogue.class_names))
     chosen = np.isin(catalogue.labels, classes[: int(share * len(classes))])
     labels = catalogue.labels[chosen]
-    vectors = catalogue.reader.pixels[chosen].reshape(len(labels), -1).astype(np.float32)
+    vectors = pixels_of(catalogue)[chosen].reshape(len(labels), -1).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     queries = np.random.default_rng(1).permutation(len(labels))[:1000]
     similarity = vectors[queries] @ vectors.T
@@ -169,11 +174,9 @@ def test_the_same_classes_and_samples_are_chosen_every_time_and_for_every_settin
 def test_a_picture_depends_on_seed_character_and_typeface_only(catalogue):
     classes = classes_of(catalogue)
     some = {letter: classes[letter][::-5] for letter in list(classes)[::20]}
-    settings = {"size": 32, "rotation": 10.0, "shift": 0.044}
-    again = render(font_paths(), some, seed=0, **settings)
+    again, other = (render(font_paths(), some, RenderSettings(32, seed, 10.0, 0.044)) for seed in (0, 1))
     places = [catalogue.ids.index(f"U+{ord(letter):04X} {font}") for letter in some for font in some[letter]]
-    assert np.array_equal(again, catalogue.reader.pixels[places])
-    other = render(font_paths(), some, seed=1, **settings)
+    assert np.array_equal(again, pixels_of(catalogue)[places])
     assert (again != other).any(axis=(1, 2)).all()
 
 
@@ -202,9 +205,9 @@ def test_two_processes_on_one_empty_cache_both_end_right(tmp_path):
 @pytest.mark.parametrize("size", [8, 28, 32, 64])
 def test_pictures_come_in_the_size_asked_for(few, tmp_path, size):
     catalogue = glyphs(size=size, cache=str(tmp_path))
-    assert catalogue.reader.pixels.shape == (9, size, size)
-    assert catalogue.reader.image(0).size == (size, size)
-    assert catalogue.reader.pixels.max(axis=(1, 2)).min() > 64
+    assert pixels_of(catalogue).shape == (9, size, size)
+    assert image_of(catalogue, 0).size == (size, size)
+    assert pixels_of(catalogue).max(axis=(1, 2)).min() > 64
 
 
 def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_path, rendered):
@@ -213,7 +216,7 @@ def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_pat
     assert len(rendered) == 1
     assert np.bincount(fewer.labels).tolist() == [2, 2, 2]
     places = [everything.ids.index(name) for name in fewer.ids]
-    assert np.array_equal(fewer.reader.pixels, everything.reader.pixels[places])
+    assert np.array_equal(pixels_of(fewer), pixels_of(everything)[places])
     assert places == sorted(places)
     assert glyphs(cache=str(tmp_path), max_per_class=99).ids == everything.ids
     choices = {glyphs(cache=str(tmp_path), max_per_class=2, seed=seed).ids for seed in range(5)}
@@ -226,7 +229,7 @@ def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_pat
 def test_a_letter_that_is_not_moved_is_the_canvas_made_smaller():
     pen = GlyphPainter(font_paths()["DejaVuSerif"], 32)
     canvas = pen.draw("g")
-    assert np.array_equal(pen.moved(canvas, 0, 0, 0), np.asarray(canvas.reduce(pen.oversampling)))
+    assert np.array_equal(pen.move(canvas, 0, 0, 0), np.asarray(canvas.reduce(pen.oversampling)))
 
 
 def test_a_shift_moves_the_centre_of_the_ink_by_its_share():
@@ -237,7 +240,7 @@ def test_a_shift_moves_the_centre_of_the_ink_by_its_share():
         return np.array([(rows * picture).sum(), (columns * picture).sum()]) / picture.sum()
 
     canvas = pen.draw("o")
-    still, moved = (centre(pen.moved(canvas, 0, *shift).astype(float)) for shift in ((0, 0), (0.125, -0.0625)))
+    still, moved = (centre(pen.move(canvas, 0, *shift).astype(float)) for shift in ((0, 0), (0.125, -0.0625)))
     assert np.allclose(moved - still, [-4, 8], atol=0.05)  # down, right, in pixels; grey levels are rounded
 
 
@@ -245,14 +248,14 @@ def test_a_quarter_turn_is_the_quarter_turn_of_the_array():
     pen = GlyphPainter(font_paths()["DejaVuSans"], 32)
     canvas = pen.draw("F")
     expected = np.asarray(canvas.transpose(Image.Transpose.ROTATE_90).reduce(pen.oversampling)).astype(int)
-    assert np.abs(pen.moved(canvas, 90, 0, 0).astype(int) - expected).max() <= 1
+    assert np.abs(pen.move(canvas, 90, 0, 0).astype(int) - expected).max() <= 1
 
 
 @pytest.mark.parametrize("letter", ["Ǆ", "Ấ", "Ϣ", "Щ", "ǻ", "ᾯ", "j", "o"])
 @pytest.mark.parametrize("font", ["DejaVuSans", "DejaVuSerif-BoldItalic"])
 def test_no_letter_is_cut_off(letter, font):
     canvas = GlyphPainter(font_paths()[font], 32).draw(letter)
-    left, top, right, bottom = canvas.getbbox()
+    left, top, right, bottom = present(canvas.getbbox())
     margin = int(MARGIN * canvas.width)
     assert margin <= min(left, top)
     assert max(right, bottom) <= canvas.width - margin
@@ -359,7 +362,7 @@ def test_a_damaged_or_foreign_entry_is_made_anew_and_said(few, rendered, tmp_pat
     damage(path)
     with caplog.at_level(logging.WARNING, logger="unseen"):
         assert glyphs(cache=str(tmp_path)).fingerprint == whole
-    assert "rendering anew" in caplog.text
+    assert "rendering again" in caplog.text
     assert len(rendered) == 2
     assert path.read_bytes() == before
     assert glyphs(cache=str(tmp_path)).fingerprint == whole
@@ -391,29 +394,29 @@ def test_a_full_disk_stops_nobody(few, tmp_path, caplog, monkeypatch):
     assert "No space left" in caplog.text
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+def test_the_cache_is_where_the_environment_says(few, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "users"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
-    assert cache_folder("~/stated") == tmp_path / "stated"
-    assert cache_folder() == tmp_path / "ours"
+    glyphs(cache="~/stated")
+    assert sorted(path.suffix for path in (tmp_path / "stated").iterdir()) == [".json", ".npy"]
+    glyphs()
+    assert sorted(path.suffix for path in (tmp_path / "users" / "unseen").iterdir()) == [".json", ".npy"]
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == tmp_path / "users" / "unseen"
-    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    assert cache_folder() == tmp_path / ".cache" / "unseen"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == tmp_path / ".cache" / "unseen"
+    glyphs()
+    assert sorted(path.suffix for path in (tmp_path / ".cache" / "unseen").iterdir()) == [".json", ".npy"]
 
 
-def test_without_a_home_pictures_stay_in_memory(few, monkeypatch, caplog):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", homeless)
+@pytest.mark.parametrize("variables", [{}, {"XDG_CACHE_HOME": "not/absolute"}])
+def test_without_a_home_images_stay_in_memory(few, monkeypatch, tmp_path, caplog, variables):
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it does for a user without a home
     assert len(glyphs()) == 9
     assert "in memory" in caplog.text
+    assert list(tmp_path.iterdir()) == []
 
 
 # Settings
@@ -437,7 +440,7 @@ def test_a_setting_out_of_range_is_refused(setting):
 
 def test_glyphs_are_built_from_a_record(few, tmp_path):
     catalogue = build(data, {"name": "glyphs", "size": 28, "cache": str(tmp_path)})
-    assert catalogue.reader.pixels.shape == (9, 28, 28)
+    assert pixels_of(catalogue).shape == (9, 28, 28)
     with pytest.raises(ConfigError, match="did you mean 'size'"):
         build(data, "glyphs:sizes=28")
 
