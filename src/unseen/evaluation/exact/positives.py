@@ -136,7 +136,7 @@ def _by_compiled_loops(
     with run_in_threads() as run:
         run(find, len(firsts))
     if len(item_groups):
-        # Items of the query's own group left their places unused.
+        # Items of the query's own group left their slots unused.
         is_used = np.arange(len(similarities)) - np.repeat(starts, sizes) < np.repeat(counts, sizes)
         similarities = similarities[is_used]
     return counts, similarities
