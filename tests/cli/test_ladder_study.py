@@ -11,8 +11,8 @@ from unseen.cli.app import app
 from unseen.core.errors import ConfigError
 from unseen.core.processes import identity
 from unseen.runs import run
-from unseen.shifts import Walk, read_ladder
-from unseen.studies import load_plan, plan_cells
+from unseen.shifts import SwapSchedule, read_ladder
+from unseen.studies import load_plan, plan_cells, prepare_study
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store, create_store
 
@@ -27,7 +27,7 @@ PLAN = {
         "sampler": {"name": "samples_per_class", "batch_size": 20, "per_class": 2},
     },
     "methods": {
-        "un-trained features": {"loss": None, "epochs": 0, "embedding_size": None},
+        "untrained features": {"loss": None, "epochs": 0, "embedding_size": None},
         "margin": {"loss": "margin"},
         "triplet": {"loss": "triplet"},
     },
@@ -38,9 +38,10 @@ PLAN = {
 def study(tmp_path_factory):
     """The folder of the finished study."""
     folder = tmp_path_factory.mktemp("study")
-    write_features_and_ladder(folder, Walk(swaps=2, easier=0, harder=3, removals=0), rungs=3)
+    write_features_and_ladder(folder, SwapSchedule(swaps=2, easier=0, harder=3, removals=0), rungs=3)
     (folder / "plan.yaml").write_text(yaml.safe_dump(PLAN))
     plan = load_plan(str(folder / "plan.yaml"), f"features={folder / 'groups.npz'}", ladder=str(folder / "ladder.json"))
+    plan = prepare_study(plan, folder)
     create_store(folder / STORE)
     with Store(folder / STORE) as store:
         store.set_plan(plan_cells(plan), plan.to_mapping())

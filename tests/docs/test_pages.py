@@ -5,10 +5,10 @@ import runpy
 import shlex
 from pathlib import Path
 
-import click
 import pytest
 import torch
 import typer
+from typer.core import TyperGroup
 
 from docs.latex import problems
 from docs.pages import FOLDERS, Page, all_pages, bounds_last
@@ -52,7 +52,7 @@ def test_a_page_has_formula_settings_reference_and_what_differs(kind, name):
         _, meaning = page.meaning(setting)
         assert re.search(r"[a-z]{2}", meaning), f"{setting} has no meaning but its bounds"
     text = page.text()
-    for heading in ("Formula", "Settings", "Use", "Reference", "What differs from the paper"):
+    for heading in ("Formula", "Settings", "Use", "Reference", "Differences from the paper"):
         assert f"\n## {heading}\n" in text
 
 
@@ -83,7 +83,7 @@ def test_the_command_of_a_page_describes_a_run_with_the_component(kind, name):
     (line,) = re.findall(r"```\n(unseen .*)\n```", page_of(kind, name).text())
     _, verb, *words = shlex.split(line)
     commands = typer.main.get_command(app)
-    assert isinstance(commands, click.Group)
+    assert isinstance(commands, TyperGroup)
     options = commands.commands[verb].make_context(verb, words).params
     recipe = prepare({key: options[key] for key in ("data", "loss", "miner") if options[key] is not None}).recipe
     assert recipe.loss is not None

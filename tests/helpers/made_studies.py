@@ -45,8 +45,6 @@ def write_study(folder, methods, *, splits=("characters",), seeds=(0, 1), epochs
     with Store(folder / STORE) as store:
         store.set_plan(cells, {"title": title})
         owner = identity()
-        for _ in cells:
-            claimed = store.claim(owner)
-            assert claimed is not None
+        while (claimed := store.claim(owner)) is not None:
             store.finish(claimed.name, owner, contents[claimed.name])
     return folder

@@ -43,7 +43,7 @@ def test_the_headline_names_the_best_method_and_what_is_there_without_training(d
     assert best.trained[0].method in lede
     assert said in lede
     assert "raw pixels" in lede
-    assert "un-trained network" in lede
+    assert "untrained network" in lede
 
 
 def test_every_protocol_field_of_every_row_is_on_the_page(demo_report):

@@ -31,7 +31,7 @@ def test_there_is_a_table_for_each_split_with_ranks_and_deviations(demo_content)
 
 def test_a_narrow_terminal_shows_fewer_scores_and_whole_names(demo_content):
     text = printed(demo_content, width=70)
-    assert "un-trained network" in text
+    assert "untrained network" in text
     assert "recall@1" in text
     assert "f1" not in text
     assert all(len(line) <= 70 for line in text.splitlines() if "│" in line)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli import options
-from unseen.cli.analysing import analyse
+from unseen.cli.analyse import analyse
 from unseen.cli.report import report
 
 
@@ -23,34 +23,36 @@ def study(
     retry_failed: Annotated[bool, typer.Option(help="Run cells again that failed before.")] = False,
 ) -> None:
     """Run the missing cells of a plan, then write the report; the same command resumes an interrupted study."""
-    from unseen.analyses.registry import check_analyses
+    from unseen.analyses import check_analyses
     from unseen.core.console import console
-    from unseen.studies import fill_caches, load_plan, plan_cells, run_cell, run_study
-    from unseen.studies.cells import CACHE_OF_CELLS
+    from unseen.studies import (
+        LocalExecutor,
+        RunnerSettings,
+        fill_caches,
+        load_plan,
+        plan_cells,
+        prepare_study,
+        run_cell,
+        run_study,
+    )
     from unseen.studies.plan_files import study_folder
 
     screen = console()
-    loaded = load_plan(plan, data, ladder=ladder, folder=out, cache=cache)
+    loaded = load_plan(plan, data, ladder=ladder)
     check_analyses(loaded.analyses)
     folder = out or study_folder(loaded.name)
-    cells = plan_cells(loaded)
+    prepared = prepare_study(loaded, folder, cache=cache)
+    cells = plan_cells(prepared)
+    executor = LocalExecutor(run_cell, workers=workers)
+    settings = RunnerSettings(retry_failed=retry_failed, cache=cache, before=partial(fill_caches, cache=cache))
     try:
-        outcome = run_study(
-            cells,
-            folder,
-            run_cell,
-            plan=loaded.to_mapping(),
-            workers=workers,
-            retry_failed=retry_failed,
-            environment={} if cache is None else {CACHE_OF_CELLS: str(cache.absolute())},
-            before=partial(fill_caches, cache=cache),
-        )
+        outcome = run_study(cells, folder, executor, plan=prepared.to_mapping(), settings=settings)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")
     if not outcome.failed:
-        for name, settings in loaded.analyses.items():
-            analyse(name, folder, dict(settings), cache)
+        for name, own in loaded.analyses.items():
+            analyse(name, folder, own, cache)
     report(folder)
     if outcome.failed:
         screen.print("failed cells are not tried again by themselves; --retry-failed runs them again")

@@ -78,10 +78,9 @@ def render(draw: "Callable[[], Figure]", file_format: str, *, dpi: float, metada
     return buffer.getvalue()
 
 
-def render_png(draw: "Callable[[], Figure]", description: str = "") -> bytes:
-    """A figure as a PNG file that names neither time nor program; `description` is stored as its text."""
-    metadata = {"Software": None} | ({"Description": description} if description else {})
-    return render(draw, "png", dpi=_DOTS_PER_INCH, metadata=metadata)
+def render_png(draw: "Callable[[], Figure]") -> bytes:
+    """A figure as a PNG file that names neither time nor program."""
+    return render(draw, "png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
 
 
 def panels(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from unseen.analyses.capacity import Backbone
-from unseen.analyses.generalisation import LadderResult, MethodCurve
-from unseen.analyses.structure import Relation
+from unseen.analyses.shift.capacity import Backbone
+from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve
+from unseen.analyses.shift.structure_trends import Relation
 from unseen.core.text import cut, isolated, number
 from unseen.figures.charts import (
     SMALL,
@@ -41,10 +41,10 @@ _TREND, _DEFAULT_TREND = Stroke("trend", 1.6, 0.75), Stroke("trend start", 1.6, 
 
 def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
     """The style of each method: trained ones coloured by name, as in the curves over epochs, untrained ones grey."""
-    names = sorted({course.method for course in ladder.courses if course.is_trained})
+    names = sorted({course.method for course in ladder.curves if course.is_trained})
     untrained = 0
     styles = []
-    for course in ladder.courses:
+    for course in ladder.curves:
         if course.is_trained:
             styles.append(series_style(names.index(course.method)))
         else:
@@ -56,7 +56,7 @@ def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
 def distance_chart(ladder: LadderResult, score: str, *, percent: bool) -> Markup | None:
     """A score of every method over the distance of the rungs: means as a line, deviations over seeds as whiskers."""
     lines = []
-    for course, style in zip(ladder.courses, method_styles(ladder), strict=True):
+    for course, style in zip(ladder.curves, method_styles(ladder), strict=True):
         summaries = course.summaries(score)
         deviations = [summary.deviation or 0.0 for summary in summaries]
         means = [summary.mean for summary in summaries]
@@ -132,13 +132,13 @@ def method_panel(
         return None
     distances = ladder.distances()
     intervals = [interval or (math.nan, math.nan) for interval in course.intervals(score)]
-    values = [value for other in ladder.courses for value in other.means(score)]
+    values = [value for other in ladder.curves for value in other.means(score)]
     values += [end for interval in intervals for end in interval]
 
     def draw() -> "Figure":
         axes = plot_area(250, 160, SMALL)
         scale_axes(axes, distances, finite(values), percent=percent)
-        for other in ladder.courses:
+        for other in ladder.curves:
             if other is not course:
                 points = list(zip(distances, other.means(score), strict=True))
                 draw_line(axes, points, SeriesStyle(GREY), Stroke("thin", 1, 0.45))

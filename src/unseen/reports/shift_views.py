@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from unseen.analyses.capacity import capacity
-from unseen.analyses.generalisation import LadderResult, MethodCurve, climbs
-from unseen.analyses.structure import Relation, Trend, relations
-from unseen.analyses.transfer import Transfer, transfers
+from unseen.analyses.shift.capacity import capacity
+from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve, ladder_results
+from unseen.analyses.shift.structure_trends import Relation, Trend, relations
+from unseen.analyses.shift.transfer import Transfer, transfers
 from unseen.core.text import number
 from unseen.figures.style import SeriesStyle
 from unseen.reports.shift_charts import capacity_chart, distance_chart, method_panel, method_styles, relation_chart
@@ -20,7 +20,7 @@ MISSING = "–"
 def climb_views(content: Content) -> list[dict[str, Any]]:
     """One view for each ladder of the study."""
     percent = are_percentages(content)
-    return [_climb_view(content, climb, percent) for climb in climbs(content)]
+    return [_climb_view(content, climb, percent) for climb in ladder_results(content)]
 
 
 def _climb_view(content: Content, climb: LadderResult, percent: dict[str, bool]) -> dict[str, Any]:
@@ -29,23 +29,23 @@ def _climb_view(content: Content, climb: LadderResult, percent: dict[str, bool])
     styles = method_styles(climb)
     panels = [
         {"method": course.method, "drawing": drawing}
-        for course, style in zip(climb.courses, styles, strict=True)
+        for course, style in zip(climb.curves, styles, strict=True)
         if (drawing := method_panel(climb, course, style, main, percent=is_percent))
     ]
     backbones = capacity(climb, main)
     found = relations(content, climb)
-    by_method = {course.method: style for course, style in zip(climb.courses, styles, strict=True) if course.is_trained}
-    aggregates = [course.aggregated(main, climb.distances()) for course in climb.courses]
+    by_method = {course.method: style for course, style in zip(climb.curves, styles, strict=True) if course.is_trained}
+    aggregates = [course.aggregated(main, climb.distances()) for course in climb.curves]
     return {
         "climb": climb,
         "score": main,
         "percent": is_percent,
         "drawing": distance_chart(climb, main, percent=is_percent),
         "panels": panels,
-        "has_intervals": any(interval for course in climb.courses for interval in course.intervals(main)),
+        "has_intervals": any(interval for course in climb.curves for interval in course.intervals(main)),
         "lines": _lines(climb, aggregates, percent=is_percent),
         "standings": _standing_lines(climb),
-        "incomplete": [course.method for course in climb.courses if not course.is_complete(main)],
+        "incomplete": [course.method for course in climb.curves if not course.is_complete(main)],
         "headline": _headline(climb, aggregates, percent=is_percent),
         "aggregates": _aggregates(content, climb, percent),
         "capacity": capacity_chart(climb, backbones, main, percent=is_percent) if backbones else None,
@@ -59,7 +59,7 @@ def _headline(climb: LadderResult, aggregates: Sequence[Summary], *, percent: bo
     unit = " %" if percent else ""
     said = [
         (course, number(summary.mean, percent=percent) + unit)
-        for course, summary in zip(climb.courses, aggregates, strict=True)
+        for course, summary in zip(climb.curves, aggregates, strict=True)
         if math.isfinite(summary.mean)
     ]
     best = next(((course.method, text) for course, text in said if course.is_trained), None)
@@ -95,17 +95,17 @@ def _lines(climb: LadderResult, aggregates: Sequence[Summary], *, percent: bool)
                 for own, interval in zip(course.summaries(main), course.intervals(main), strict=True)
             ],
         }
-        for course, summary in zip(climb.courses, aggregates, strict=True)
+        for course, summary in zip(climb.curves, aggregates, strict=True)
     ]
 
 
 def _standing_lines(climb: LadderResult) -> list[dict[str, Any]]:
-    standings = climb.standings(climb.main_score)
+    standings = climb.rank_histories(climb.main_score)
     shares = [abs(share) for standing in standings.values() for share in standing.shares if math.isfinite(share)]
     span = max(shares, default=0.0)
     return [
         {
-            "method": climb.courses[place].method,
+            "method": climb.curves[place].method,
             "ranks": [
                 {"rank": f"{rank:g}", "change": change}
                 for rank, change in zip(standing.ranks, (0.0, *standing.changes), strict=True)
@@ -139,7 +139,7 @@ def _aggregates(content: Content, climb: LadderResult, percent: dict[str, bool])
 
     return {
         "scores": [(score, percent[score]) for score in scores],
-        "rows": [(course.method, row(course)) for course in climb.courses],
+        "rows": [(course.method, row(course)) for course in climb.curves],
     }
 
 

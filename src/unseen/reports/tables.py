@@ -6,11 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from unseen.analyses.generalisation import AGGREGATED_COLUMNS, RUNG_COLUMNS, aggregated_rows, climbs, rung_rows
-from unseen.analyses.structure import COLUMNS as STRUCTURE_COLUMNS
-from unseen.analyses.structure import relation_row, relations
-from unseen.analyses.transfer import COLUMNS as TRANSFER_COLUMNS
-from unseen.analyses.transfer import transfer_rows
+from unseen.analyses.shift.ladder_results import (
+    AGGREGATED_COLUMNS,
+    RUNG_COLUMNS,
+    aggregated_rows,
+    ladder_results,
+    rung_rows,
+)
+from unseen.analyses.shift.structure_trends import COLUMNS as STRUCTURE_COLUMNS
+from unseen.analyses.shift.structure_trends import relation_row, relations
+from unseen.analyses.shift.transfer import COLUMNS as TRANSFER_COLUMNS
+from unseen.analyses.shift.transfer import transfer_rows
 from unseen.core.csv_table import csv_of, csv_text
 from unseen.core.files import write_text
 from unseen.core.text import plain
@@ -207,7 +213,7 @@ def write_tables(content: Content, folder: Path) -> tuple[Path, ...]:
     of data sets transfer.csv.
     """
     made = {"ranking.csv": to_csv(content), "ranking.md": to_markdown(content), "ranking.tex": to_latex(content)}
-    found = climbs(content)
+    found = ladder_results(content)
     related = [relation_row(climb, each) for climb in found for each in relations(content, climb)]
     for name, heads, rows in (
         ("generalisation.csv", RUNG_COLUMNS, [row for climb in found for row in rung_rows(climb, climb.scores)]),

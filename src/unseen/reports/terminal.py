@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unseen.analyses.generalisation import LadderResult, climbs
+from unseen.analyses.shift.ladder_results import LadderResult, ladder_results
 from unseen.core.text import cut, number, plain
 from unseen.reports.page import columns
 from unseen.studies.results.content import Content
@@ -30,7 +30,7 @@ def terminal_table(content: Content, width: int = 80) -> list[RenderableType]:
     """
     percent = are_percentages(content)
     parts: list[RenderableType] = []
-    found = climbs(content)
+    found = ladder_results(content)
     parts.extend(_climb(climb, percent[climb.main_score], width) for climb in found)
     on_ladders = {(climb.data, step.split) for climb in found for step in climb.steps}
     for table in rankings(content):
@@ -111,7 +111,7 @@ def _climb(climb: LadderResult, percent: bool, width: int) -> Table:
     drawn = Table(
         title=Text(title + (" %" if percent else ""), style="bold"), title_justify="left", header_style="bold"
     )
-    longest = min(max(len(cut(plain(course.method), 60)) for course in climb.courses), width // 2)
+    longest = min(max(len(cut(plain(course.method), 60)) for course in climb.curves), width // 2)
     drawn.add_column("method", min_width=longest)
     drawn.add_column("aggregated", justify="right", no_wrap=True)
     drawn.add_column("rank", justify="right", no_wrap=True)
@@ -120,8 +120,8 @@ def _climb(climb: LadderResult, percent: bool, width: int) -> Table:
         step = climb.steps[place]
         head = f"{cut(plain(step.group), _RUNG)}\n" if step.group else f"{step.number}: "
         drawn.add_column(Text(f"{head}{step.class_distance:.3g}"), justify="right", no_wrap=True)
-    standings = climb.standings(score)
-    for place, course in enumerate(climb.courses):
+    standings = climb.rank_histories(score)
+    for place, course in enumerate(climb.curves):
         summary = course.aggregated(score, climb.distances())
         total = Text(number(summary.mean, percent=percent) if summary.values else "–")
         if summary.deviation is not None:

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unseen.core.config import Record
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.data import Catalogue, FeatureArray, Split
 from unseen.models import embed
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_recipe import make_dataset, model_of
+from unseen.shifts import LadderSource
 
 
 class Pooled(NamedTuple):
@@ -26,6 +27,11 @@ class Pooled(NamedTuple):
     def made_by(self) -> Record:
         """The settings that make these features again from the same data."""
         return made_by(self.recipe)
+
+    @property
+    def ladder_source(self) -> LadderSource:
+        """The features as a ladder is built on them."""
+        return LadderSource(self.catalogue, self.features, self.recipe.data, self.made_by)
 
 
 def made_by(recipe: Recipe) -> Record:

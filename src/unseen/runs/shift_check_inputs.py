@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import nn
 
 from unseen.core.config import Record, as_record
 from unseen.core.errors import ConfigError, DataError
@@ -15,7 +14,7 @@ from unseen.evaluation.files import read_mapped
 from unseen.models import embed
 from unseen.runs.frozen_features import features_by, pool, prepare_pooled
 from unseen.runs.run_recipe import load_run, make_dataset
-from unseen.shifts.shift_check import Deployed
+from unseen.shifts.shift_check import DeploymentData, ShiftCheckInputs
 
 
 class ShiftCheckData(NamedTuple):
@@ -30,17 +29,6 @@ class ShiftCheckData(NamedTuple):
     labelled: bool = True
 
 
-class Compared(NamedTuple):
-    """What `check_shift` compares, and the model that embeds it."""
-
-    catalogue: Catalogue
-    features: np.ndarray
-    deployed: Deployed
-    head: nn.Module | None
-    seen: frozenset[str]
-    scored_by: str
-
-
 def compared_features(
     data: ShiftCheckData,
     *,
@@ -48,7 +36,7 @@ def compared_features(
     run: Path | None = None,
     cache: Path | None = None,
     workers: int = 0,
-) -> Compared:
+) -> ShiftCheckInputs:
     """Features of both data sets, by an untrained backbone (settings `model`, `transform`) or by a finished run's.
 
     Raises:  DataError and ConfigError for data that cannot be read or models that do not fit them
@@ -67,13 +55,13 @@ def compared_features(
     pooled = pool(prepared, cache=cache, workers=workers)
     if other is not None:
         features = features_by(pooled.recipe, other, cache=cache, workers=workers)
-        deployed = Deployed(other.name, features, other.labels if data.labelled else None)
+        deployed = DeploymentData(other.name, features, other.labels if data.labelled else None)
     assert deployed is not None, "deployment data are a file of features or a catalogue"
     name = "the features as they are" if is_raw else "the untrained backbone"
-    return Compared(pooled.catalogue, pooled.features, deployed, None, frozenset(), name)
+    return ShiftCheckInputs(pooled.catalogue, pooled.features, deployed, None, frozenset(), name)
 
 
-def _by_run(run: Path, data: ShiftCheckData, workers: int) -> Compared:
+def _by_run(run: Path, data: ShiftCheckData, workers: int) -> ShiftCheckInputs:
     """Features below the last layer of a finished run; the classes it was trained on are named."""
     prepared, _, model = load_run(run)
     if not any(parameter.numel() for parameter in model.head.parameters()):
@@ -86,9 +74,9 @@ def _by_run(run: Path, data: ShiftCheckData, workers: int) -> Compared:
     catalogue, other = load_catalogue(_record(data.train)), _deployment_catalogue(data)
     own = prepared.catalogue
     trained = {own.class_names[label] for label in np.unique(own.labels[prepared.split.train])}
-    deployed = Deployed(other.name, features_of(other), other.labels if data.labelled else None)
+    deployed = DeploymentData(other.name, features_of(other), other.labels if data.labelled else None)
     name = f"the run {run.name or run}"
-    return Compared(catalogue, features_of(catalogue), deployed, model.head, frozenset(trained), name)
+    return ShiftCheckInputs(catalogue, features_of(catalogue), deployed, model.head, frozenset(trained), name)
 
 
 def _record(text: str) -> Record:
@@ -108,11 +96,11 @@ def _deployment_catalogue(data: ShiftCheckData) -> Catalogue:
     )
 
 
-def _unlabelled(data: ShiftCheckData) -> Deployed | None:
+def _unlabelled(data: ShiftCheckData) -> DeploymentData | None:
     """Features without labels, or with labels that mean nothing, in an npy or npz file; None for anything else."""
     if data.test.endswith(".npy"):
         path = Path(data.test.removeprefix("features=")).expanduser()
-        return Deployed(path.stem, _finite(path, np.asarray(read_mapped(path))))
+        return DeploymentData(path.stem, _finite(path, np.asarray(read_mapped(path))))
     record = as_record(data.test, "data")
     path = Path(str(record.get("path", ""))).expanduser()
     if record["name"] != "features" or not path.is_file():
@@ -126,7 +114,7 @@ def _unlabelled(data: ShiftCheckData) -> Deployed | None:
         return None
     if rows is None or rows.ndim != 2 or rows.dtype.kind not in "fiu" or rows.size == 0:
         raise DataError(f"{path} holds no table of features", hint="Write it by numpy.savez(path, features=...).")
-    return Deployed(path.stem, _finite(path, rows))
+    return DeploymentData(path.stem, _finite(path, rows))
 
 
 def _finite(path: Path, rows: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ class Row:
     """One measured cell: a method with one seed on one split of one data set.
 
     =============  ====================================================================================
-    is_trained     False for rows that show what is there without learning (raw pixels, un-trained network)
+    is_trained     False for rows that show what is there without learning (raw pixels, untrained network)
     counts         "queries", "classes", "gallery", "queries without positives", ...
     definitions    a sentence for each score
     intervals      for each score where it would lie on other classes of the same kind
@@ -75,7 +75,7 @@ class Content:
     structure_scores    scores of how an embedding is built (densities, spectra), not of what it finds
     retrieval_scores    scores of what it finds
     split_descriptions  for a split label, words that follow "On": "characters never seen in training"
-    compare_with        the un-trained method that maps and neighbours show beside the best one
+    compare_with        the untrained method that maps and neighbours show beside the best one
     may_differ          protocol fields (a component of the path) in which ranked rows may differ
     baseline            the method that paired differences of the others are taken to; "" for none
     pictures            analyses of the study, drawn before
@@ -93,7 +93,7 @@ class Content:
     structure_scores: Sequence[str] = ()
     retrieval_scores: Sequence[str] = ()
     split_descriptions: Mapping[str, str] = field(default_factory=dict)
-    compare_with: str = "un-trained network"
+    compare_with: str = "untrained network"
     may_differ: Sequence[str] = MAY_DIFFER
     baseline: str = ""
     pictures: Sequence[Picture] = ()
