@@ -77,7 +77,7 @@ def test_without_maps_no_data_is_needed(tmp_path):
     ("arguments", "words"),
     [
         (("--out", "ladder.txt"), "--out must end in .json"),
-        (("--out", "l.json", "--rungs", "3", "--steps", "0"), "--rungs and --steps say the same thing twice"),
+        (("--out", "l.json", "--rungs", "3", "--steps", "0"), "--rungs and --steps exclude each other"),
         (("--out", "l.json", "--steps", "published"), "no ladder of features was published"),
         (("--out", "l.json", "--distances", "near"), "--distances must be numbers; got 'near'"),
     ],

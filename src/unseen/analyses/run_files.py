@@ -6,7 +6,7 @@ from typing import NamedTuple
 from unseen.core.config import Record
 from unseen.core.errors import DataError
 from unseen.core.files import read_json, sha256_of, write_json
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.data import CatalogueDataset, Split
 from unseen.models import Embedder
 from unseen.runs.depths import items_at_depth, part_at_depth

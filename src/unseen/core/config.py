@@ -22,7 +22,7 @@ Record = dict[str, Any]
 _SETTINGS = re.compile(r":(?=[A-Za-z_]\w*=)")
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Parse a value of the command line.
 
     >>> [parse_value(text) for text in ("1", "1e-3", "true", "none", "[1,2]", "007", "margin")]
@@ -48,7 +48,7 @@ def parse_value(text: str) -> Any:
     return text
 
 
-def _labelled(text: str) -> tuple[str, Any]:
+def _labelled(text: str) -> tuple[str, object]:
     label, colon, value = text.partition(":")
     if not colon or not label.strip() or not value.strip():
         raise ConfigError(f"cannot read '{text.strip()}' in curly brackets", hint="Write {label: value, label: value}.")

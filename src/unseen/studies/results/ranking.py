@@ -28,7 +28,7 @@ class Summary:
 
     @property
     def deviation(self) -> float | None:
-        """The population standard deviation (SPEC 4.16), or None for a single seed."""
+        """The population standard deviation, or None for a single seed."""
         if len(self.values) < 2 or math.isnan(self.mean):
             return None
         return math.sqrt(math.fsum((value - self.mean) ** 2 for value in self.values) / len(self.values))
