@@ -1,4 +1,4 @@
-"""Made-up content for report tests: 2 splits x (4 methods and an un-trained network x 2 seeds, and raw pixels)."""
+"""Made-up content for report tests: 2 splits x (4 methods and an untrained network x 2 seeds, and raw pixels)."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,14 +10,14 @@ from PIL import Image, ImageDraw, ImageFont
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.evaluation.report_sample import ReportSample
-from unseen.studies.results.content import Content, Failed, Row
+from unseen.studies.results.content import Content, FailedCell, Row
 
 SCRIPTS = {
     "characters": {"Latin": "abdefghkmnqrtyRGQ", "Greek": "αβγδζηθλξπ", "Cyrillic": "бгджлфцщюяЖ"},
     "scripts": {"Armenian": "աբգդեզէըթժիլխծ", "Georgian": "აბგდევზთიკლმნ"},
 }
 METHODS = {"multi-similarity": 0.525, "margin, distance-weighted": 0.508, "proxy-anchor": 0.497, "contrastive": 0.461}
-UNTRAINED = {"un-trained network": 0.327, "raw pixels": 0.312}
+UNTRAINED = {"untrained network": 0.327, "raw pixels": 0.312}
 SCORES = {
     "recall@1": "Share of queries whose nearest other item has their class.",
     "recall@2": "Share of queries with an item of their class among the two nearest.",
@@ -142,7 +142,7 @@ def make_content(*, fonts=6, queries=8, seeds=(0, 1), failed=True):
         rows.extend(
             make_row(
                 split,
-                "un-trained network",
+                "untrained network",
                 seed,
                 is_trained=False,
                 shown=make_shown(split, noise=2.6, fonts=fonts, queries=queries) if seed == seeds[0] else None,
@@ -156,7 +156,7 @@ def make_content(*, fonts=6, queries=8, seeds=(0, 1), failed=True):
         version="0.1.0",
         rows=rows,
         failed=[
-            Failed(
+            FailedCell(
                 labels=("glyphs", "scripts", "contrastive", "seed 2"),
                 sentence="the loss stopped being finite at step 312",
             )

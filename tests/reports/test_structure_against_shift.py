@@ -31,7 +31,7 @@ def test_the_trend_is_the_least_squares_line():
     found = trend(points(zip(x, y, strict=True)))
     assert (found.slope, found.intercept) == pytest.approx(tuple(np.polyfit(x, y, 1)))
     scaled = [(values - values.min()) / (values.max() - values.min()) for values in (x, y)]
-    assert found.scaled_slope == pytest.approx(np.polyfit(*scaled, 1)[0])
+    assert found.scaled_slope == pytest.approx(np.polyfit(scaled[0], scaled[1], 1)[0])
 
 
 @pytest.mark.parametrize("pairs", [[], [(1, 2), (2, 3)], [(1, 2), (1, 3), (1, 4)], [(1, 2), (2, 2), (3, 2)]])

@@ -20,8 +20,8 @@ from unseen.figures.style import (
     RED,
     SKY,
     YELLOW,
-    drawn,
     panels,
+    render_png,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _OUTER = 1.3  # test embeddings are drawn on a wider circle, as both sides often
 def write_toys(runs: Sequence[ToyRun], folder: Path) -> tuple[Path, ...]:
     """Write toy.png, toy.csv and toy.json into a folder; gives their paths."""
     paths = tuple(folder / f"toy.{ending}" for ending in ("png", "csv", "json"))
-    write_bytes(paths[0], drawn(lambda: toy_figure(runs)))
+    write_bytes(paths[0], render_png(lambda: toy_figure(runs)))
     write_text(paths[1], toy_csv(runs))
     write_json(paths[2], {"threshold": THRESHOLD, "runs": [_as_record(run) for run in runs]})
     return paths

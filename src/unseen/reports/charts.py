@@ -33,7 +33,7 @@ from unseen.figures.style import BETTER, BLUE, GREY, MARKS, SERIES, SOFT, WASH, 
 from unseen.figures.svg import render_svg
 from unseen.studies.results.content import Row
 from unseen.studies.results.paired import PairedScore, paired_texts
-from unseen.studies.results.ranking import Entry, Ranking
+from unseen.studies.results.ranking import MethodScores, Ranking
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ _DIFFERENCE = Margins(left=6, right=6, top=0, bottom=0)
 _SEED, _MEAN = Mark("seed", 2.6, opacity=0.5, rim=0.8), Mark("mean", 5.4)
 
 
-def score_bar(entry: Entry, score: str, highest: float, *, percent: bool) -> Markup | None:
+def score_bar(entry: MethodScores, score: str, highest: float, *, percent: bool) -> Markup | None:
     """The bar of one table row: the mean as a bar from zero, seeds as dots; None without finite values."""
     summary = entry.summary(score)
     values = finite(summary.values)
@@ -148,7 +148,7 @@ class _MethodRow:
 
     method: str
     is_trained: bool
-    entries: list[Entry | None]
+    entries: list[MethodScores | None]
 
 
 def _by_method(tables: Sequence[Ranking], score: str) -> list[_MethodRow]:

@@ -158,13 +158,13 @@ def test_a_cell_without_draws_is_left_out_by_name_in_every_report():
     assert by_method(paired)["alike"].seeds == (0,)
     assert "weaker" not in by_method(paired)
     assert set(paired.left_out) == {
-        ("alike", "no draws were kept of seeds 1 and 2"),
-        ("weaker", "no draws were kept of seeds 0, 1 and 2"),
-        ("weaker", "no seed of which both it and margin kept draws"),
+        ("alike", "no draws were stored for seeds 1 and 2"),
+        ("weaker", "no draws were stored for seeds 0, 1 and 2"),
+        ("weaker", "no seed for which both it and margin stored draws"),
     }
     for kind, text in every_report(old).items():
-        assert "no draws were kept of seeds 1 and 2" in text, kind
-        assert "no draws were kept of seeds 0, 1 and 2" in text, kind
+        assert "no draws were stored for seeds 1 and 2" in text, kind
+        assert "no draws were stored for seeds 0, 1 and 2" in text, kind
 
 
 def test_a_baseline_without_a_cell_is_named_in_every_report():
