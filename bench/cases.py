@@ -9,11 +9,11 @@ from pytorch_metric_learning import distances, regularizers
 from pytorch_metric_learning import losses as their_losses
 from pytorch_metric_learning import miners as their_miners
 from pytorch_metric_learning.reducers import MeanReducer, SumReducer
+from torch.nn.functional import normalize
 
 from bench.measuring import Size
 from unseen import losses, miners, robust
 from unseen.core.randomness import derive, torch_generator
-from unseen.pairs.functional import unit_vectors
 
 CLASSES_IN_GROUP = 8
 
@@ -41,7 +41,7 @@ def batch_of(size):
     groups = closeness * torch.randn(len(own), size.width, generator=generator)[group]
     centres = torch.randn(len(own), size.width, generator=generator)[own]
     noise = torch.randn(size.batch, size.width, generator=generator)
-    embeddings = unit_vectors(groups + 0.7 * centres + noise)
+    embeddings = normalize(groups + 0.7 * centres + noise)
     return embeddings, own % size.classes if size.classes else own
 
 

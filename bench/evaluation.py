@@ -88,7 +88,7 @@ def ours(data):
     wanted, _ = read_names("ranks", (1, 2, 4, 8))
     gallery = None if data.gallery is data.queries else (data.gallery, data.gallery_labels)
     ranks = rank_positives(read_table(data.queries, data.query_labels, gallery=gallery))
-    return {name: float(score(ranks).mean()) for name, score in wanted.items()}
+    return {name: float(np.mean(score(ranks))) for name, score in wanted.items()}
 
 
 def faiss_1000(data):
@@ -127,11 +127,11 @@ VARIANTS = {
 
 
 def measure(size, rounds, names):
-    """Multiples of the bare product that was measured just before, one number a round."""
+    """Multiples of the bare product that was measured just before, one number per round."""
     data, base, floor = make(size), next(iter(VARIANTS)), 0.0
     seconds: dict[str, list[float]] = {name: [] for name in names}
     multiples: dict[str, list[float]] = {name: [] for name in names}
-    # Compiled loops are loaded: those for many positives a query as well.
+    # Compiled loops are loaded: those for many positives per query as well.
     ours(data if size.points < 10_000 else Data(*(part[:2500] for part in data)))
     with progress_bar(f"{size.points:,} points", total=rounds * len(names)) as bar:
         for number in range(rounds):

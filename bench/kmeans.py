@@ -80,7 +80,9 @@ def ours(rows, start, iterations):
 
     directions = read_directions(rows)
     told = []
-    found = lloyd(directions, directions.whole(start), iterations=iterations, progress=lambda *done: told.append(done))
+    found = lloyd(
+        directions, directions.integers(start), iterations=iterations, progress=lambda *done: told.append(done)
+    )
     return found.assignment, len(told) - 1
 
 
@@ -92,6 +94,7 @@ def faiss(rows, start, iterations):
         WIDTH, len(start), niter=iterations, min_points_per_centroid=1, max_points_per_centroid=len(rows), seed=1
     )
     found.train(rows, init_centroids=rows[start])
+    assert found.obj is not None
     return found.index.search(rows, 1)[1][:, 0], len(found.obj)
 
 

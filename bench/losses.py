@@ -25,8 +25,9 @@ from bench.measuring import (
     taking_turns,
 )
 from bench.records import OURS, THEIRS, Record, Refusals, markdown_table, measured, with_peak, write_csv
-from unseen.core.console import duration, progress_bar, table
+from unseen.core.console import progress_bar, table
 from unseen.core.randomness import derive, seed_torch
+from unseen.core.text import duration
 from unseen.miners import DistanceWeighted
 
 BATCHES, WIDTHS = (80, 112, 320, 640, 1280), (128, 512, 1024)
@@ -54,8 +55,8 @@ def measure(cases, *, quick, threads):
     records: list[Record] = []
     hopeless: Refusals = {}
     with progress_bar("losses", len(work)) as bar:
-        for case, size in work:
-            bar.say(f"{case.name}, B = {size.batch}, d = {size.width}")
+        for done, (case, size) in enumerate(work):
+            bar.set(done, len(work), f"{case.name}, B = {size.batch}, d = {size.width}")
             found = measured(case, size, budget=QUICK_BUDGET if quick else BUDGET, hopeless=hopeless)
             if size.batch in MEMORY_BATCHES and size.width == TARGET_WIDTH:
                 found = [with_peak(record, case, size, threads) for record in found]

@@ -36,7 +36,7 @@ from unseen.samplers import SamplesPerClass
 from unseen.training.loop import Job, train
 from unseen.training.optimizers import Adam
 from unseen.training.schedules import Constant
-from unseen.training.stream import stream
+from unseen.training.stream import ItemKeys, stream
 
 SIZE, PER_CLASS, EMBEDDING = 160, 4, 512
 CLASSES, FILES_OF_A_CLASS = 100, 20
@@ -98,7 +98,7 @@ def model_alone(items, batch, steps):
     model, loss, optimizer = new_model()
     labels = items.catalogue.labels
     dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=0)
-    held = list(stream(items, dealt, np.arange(len(labels)), seed=0, first=0, last=BATCHES_IN_MEMORY))
+    held = list(stream(items, ItemKeys(dealt, np.arange(len(labels)), seed=0, first=0, last=BATCHES_IN_MEMORY)))
 
     def run(number, progress):
         for step in range(steps):
@@ -148,7 +148,8 @@ def loader_alone(items, batch, steps, workers):
 
     def run(number, progress):
         dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=number)
-        for _ in stream(items, dealt, np.arange(len(labels)), seed=number, first=0, last=steps, workers=workers):
+        keys = ItemKeys(dealt, np.arange(len(labels)), seed=number, first=0, last=steps)
+        for _ in stream(items, keys, workers=workers):
             progress()
         gc.collect()
 

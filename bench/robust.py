@@ -22,8 +22,9 @@ from bench.cases import Case, of_set, their_distance, their_lifted, their_triple
 from bench.measuring import RESULTS, Size, machine, prepare_theirs
 from bench.records import OURS, THEIRS, Record, Refusals, markdown_table, measured, write_csv
 from unseen import losses, miners, robust
-from unseen.core.console import duration, progress_bar, table
+from unseen.core.console import progress_bar, table
 from unseen.core.randomness import derive, seed_torch
+from unseen.core.text import duration
 
 BATCHES, WIDTH, PER_CLASS = (80, 160, 320, 480, 640), 1024, 5
 BUDGET, QUICK_BUDGET = 1.5, 0.05
@@ -77,8 +78,8 @@ def measure(batches, budget):
     records: list[Record] = []
     hopeless: Refusals = {}
     with progress_bar("robust", len(work)) as bar:
-        for case, size in work:
-            bar.say(f"{case.name}, B = {size.batch}")
+        for done, (case, size) in enumerate(work):
+            bar.set(done, len(work), f"{case.name}, B = {size.batch}")
             records += measured(case, size, budget=budget, hopeless=hopeless)
             bar.advance()
     return records

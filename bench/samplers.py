@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import REGISTRIES
 from unseen.samplers import BatchPosition, EmbeddingAwareBatches
-from unseen.samplers.candidates import best_match
+from unseen.samplers.candidates import Matching, best_match
 from unseen.samplers.embedding_store import EmbeddingStoreBatches
 
 SAMPLES, CLASSES, EMBEDDING = 5864, 100, 512
@@ -54,16 +54,8 @@ def published_costs(rows, chosen):
 
 
 def published_draw(rows, items, generator):
-    return best_match(
-        rows,
-        items,
-        generator,
-        batch_size=BATCH,
-        per_class=PER_CLASS,
-        big=BIG_BATCH,
-        count=CANDIDATES,
-        costs=published_costs,
-    )
+    matching = Matching(BATCH, PER_CLASS, BIG_BATCH, CANDIDATES)
+    return best_match(rows, items, generator, matching=matching, costs=published_costs)
 
 
 def drawing(batches, embeddings):

@@ -11,7 +11,6 @@ and its numbers into bench/results/splits.csv.
 import argparse
 import csv
 import datetime
-import math
 import os
 import platform
 import resource
@@ -27,9 +26,9 @@ import scipy.linalg
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, FeatureArray, split_catalogue
-from unseen.shifts import PUBLISHED, build_ladder, read_ladder, write_ladder
-from unseen.shifts.class_swaps import Sides
-from unseen.shifts.incremental_distance import Distances
+from unseen.shifts import PUBLISHED_LADDERS, LadderSettings, LadderSource, build_ladder, read_ladder, write_ladder
+from unseen.shifts.class_swaps import ClassSplit
+from unseen.shifts.incremental_distance import ClassSplitDistances
 
 GROUPS = 12
 TARGETS = {"cub200": "seconds", "cars196": "seconds", "sop": "under 300 s and 4 GB"}
@@ -89,13 +88,13 @@ def catalogue_of(name, dimensions):
 
 
 def measure(name, dimensions):
-    """The cost of one ladder with the walk and the steps of the paper."""
+    """The cost of one ladder with the schedule and the rungs of the paper."""
     catalogue = catalogue_of(name, dimensions)
     start = split_catalogue(catalogue, "first:validation=0")
+    published = PUBLISHED_LADDERS[name]
+    settings = LadderSettings(schedule=published.schedule, rungs=published.steps)
     wall, processor = time.perf_counter(), time.process_time()
-    ladder = build_ladder(
-        catalogue, catalogue.reader.features, start, walk=PUBLISHED[name].walk, rungs=PUBLISHED[name].steps
-    )
+    ladder = build_ladder(LadderSource(catalogue, catalogue.reader.features), start, settings)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ladder.json"
@@ -120,18 +119,18 @@ def by_root(one, two):
 
 def one_distance(catalogue, ladder):
     """Milliseconds of the distance of class means of the last rung, ours and the alternative's, which must agree."""
-    distances = Distances(catalogue.reader.features, catalogue.labels)
+    distances = ClassSplitDistances(catalogue.reader.features, catalogue.labels)
     label_of = {name: label for label, name in enumerate(catalogue.class_names)}
     rung = ladder.rungs[-1]
     sides = [np.array([label_of[name] for name in names]) for names in ([*rung.train, *rung.validation], rung.test)]
     means = [distances.means[side].astype(np.float64) for side in sides]
-    spent, found = [], []
-    for compute in (lambda: distances.between(Sides(*sides), "class"), lambda: by_root(*means)):
+    spent, values = [], []
+    for compute in (lambda: distances.between(ClassSplit(*sides), "class"), lambda: by_root(*means)):
         began = time.perf_counter()
-        found.append(compute())
+        values.append(compute())
         spent.append(1000 * (time.perf_counter() - began))
-    if not math.isclose(*found, rel_tol=1e-3):
-        raise SystemExit(f"the two distances differ: {found}")
+    if not np.isclose(values[0], values[1], rtol=1e-3):
+        raise SystemExit(f"the two distances differ: {values}")
     return spent
 
 
@@ -140,7 +139,7 @@ def table(costs):
     lines = [
         "# Building a ladder of splits",
         "",
-        "The walk and the rungs of the paper (SPEC 5.2), distances of class means at every step and of samples at the"
+        "The schedule and the rungs of Milbich et al., distances of class means at every step and of samples at the"
         " rungs and 9 steps more, episodes of 2, 5 and 10 shots; clustered random features. Peak memory is that of the"
         " whole process, features included. At the end: one distance of class means, that of the last rung, ours and"
         " by scipy.linalg.sqrtm of the product of the covariances.",
@@ -150,10 +149,10 @@ def table(costs):
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {each.size} | {each.dimensions} | {each.steps} | {each.wall:.1f} | {each.processor:.1f}"
-        f" | {each.writing:.1f} | {each.reading:.1f} | {each.file_mb:.1f} | {each.peak_mb:.0f} | {TARGETS[each.size]}"
-        f" | {each.distance:.0f} | {each.by_root:.0f} | {each.by_root / each.distance:.1f} |"
-        for each in costs
+        f"| {cost.size} | {cost.dimensions} | {cost.steps} | {cost.wall:.1f} | {cost.processor:.1f}"
+        f" | {cost.writing:.1f} | {cost.reading:.1f} | {cost.file_mb:.1f} | {cost.peak_mb:.0f} | {TARGETS[cost.size]}"
+        f" | {cost.distance:.0f} | {cost.by_root:.0f} | {cost.by_root / cost.distance:.1f} |"
+        for cost in costs
     ]
     return "\n".join([*lines, "", machine()]) + "\n"
 
@@ -180,16 +179,8 @@ def main():
     costs = []
     for size in options.sizes:
         for dimensions in options.dimensions:
-            command = [
-                sys.executable,
-                "-m",
-                "bench.splits",
-                "--alone",
-                "--sizes",
-                size,
-                "--dimensions",
-                str(dimensions),
-            ]
+            arguments = ["--alone", "--sizes", size, "--dimensions", str(dimensions)]
+            command = [sys.executable, "-m", "bench.splits", *arguments]
             name, width, steps, *numbers = subprocess.run(
                 command, check=True, capture_output=True, text=True
             ).stdout.split(",")

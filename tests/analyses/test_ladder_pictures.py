@@ -7,11 +7,11 @@ import pytest
 from PIL import Image
 
 from tests.helpers.many_groups import grouped_catalogue
-from tests.helpers.two_groups import gaussian_catalogue, start_of
+from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.analyses import ladder_pictures
 from unseen.analyses.ladder_pictures import distance_figure, map_figure, map_points, project_by_umap, shown_rungs
-from unseen.figures.style import render_png
-from unseen.shifts import Walk, build_group_ladder, build_ladder
+from unseen.figures.style import drawn
+from unseen.shifts import LadderSettings, SwapSchedule, build_group_ladder, build_ladder
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def catalogue():
 
 @pytest.fixture(scope="module")
 def ladder(catalogue):
-    walk = Walk(swaps=2, easier=2, harder=3, removals=2)
-    return build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), walk=walk, rungs=5)
+    settings = LadderSettings(schedule=SwapSchedule(swaps=2, easier=2, harder=3, removals=2), rungs=5)
+    return build_ladder(ladder_source(catalogue), start_of(catalogue), settings)
 
 
 def size_of(png):
@@ -32,9 +32,9 @@ def size_of(png):
 
 
 def test_distances_are_drawn_the_same_each_time(ladder):
-    png = render_png(lambda: distance_figure(ladder))
+    png = drawn(lambda: distance_figure(ladder))
     assert size_of(png) == (1800, 920)
-    assert render_png(lambda: distance_figure(ladder)) == png
+    assert drawn(lambda: distance_figure(ladder)) == png
 
 
 def test_an_easy_a_middle_and_a_hard_rung_are_shown(ladder):
@@ -60,7 +60,7 @@ def test_a_map_has_a_panel_for_each_rung(catalogue, ladder):
     for rungs in ((1,), (1, 3, 5)):
         figure = map_figure(ladder, rungs, names, places, "a $look$")
         assert len(figure.axes) == len(rungs)
-        assert render_png(lambda made=figure: made).startswith(b"\x89PNG")
+        assert drawn(lambda made=figure: made).startswith(b"\x89PNG")
 
 
 def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
@@ -85,7 +85,7 @@ def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
 
 def test_a_ladder_by_groups_is_drawn_with_the_classes_of_all_its_rungs():
     catalogue = grouped_catalogue()
-    ladder = build_group_ladder(catalogue, catalogue.reader.features)
-    assert size_of(render_png(lambda: distance_figure(ladder))) == (1800, 920)
+    ladder = build_group_ladder(ladder_source(catalogue))
+    assert size_of(drawn(lambda: distance_figure(ladder))) == (1800, 920)
     shown = {catalogue.class_names[label] for label in catalogue.labels[map_points(catalogue, ladder)]}
     assert shown >= {name for rung in ladder.rungs for name in rung.test}

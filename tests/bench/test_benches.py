@@ -139,10 +139,12 @@ def test_a_refusal_is_reported_for_its_step_only_and_not_tried_at_a_larger_size(
     hopeless: records.Refusals = {}
     first = records.measured(case, measuring.Size(16, 8), budget=0, hopeless=hopeless)
     assert [found.status for found in first] == ["ok", measuring.OUT_OF_MEMORY]
-    untried = case._replace(theirs=None)
-    second = records.measured(
-        case._replace(theirs=lambda size: untried.missing), measuring.Size(32, 8), budget=0, hopeless=hopeless
-    )
+
+    def try_again(size):
+        raise AssertionError("tried at a larger size")
+
+    case = case._replace(theirs=try_again)
+    second = records.measured(case, measuring.Size(32, 8), budget=0, hopeless=hopeless)
     assert [found.status for found in second] == ["ok", measuring.OUT_OF_MEMORY]
 
 

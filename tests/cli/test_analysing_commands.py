@@ -59,4 +59,4 @@ def test_toy_shows_the_effect_and_says_where_it_wrote(tmp_path):
 
 
 def test_toy_without_seeds_is_one_sentence(tmp_path):
-    assert "--seeds must be a whole number >= 1" in one_sentence("toy", "--seeds", "0", cwd=tmp_path)
+    assert "--seeds must be an integer >= 1" in one_sentence("toy", "--seeds", "0", cwd=tmp_path)

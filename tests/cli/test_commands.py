@@ -83,6 +83,8 @@ def test_list_shows_names_descriptions_and_arguments(tmp_path):
     everything = unseen("list", cwd=tmp_path)[0]
     for name in ("margin", "distance", "samples_per_class", "glyphs", "fraction", "recall", "convnet", "demo"):
         assert name in everything
+    counts = dict(line.split()[:2] for line in everything.splitlines() if line and not line.startswith(" "))
+    assert counts["losses"] == str(len(losses))
     assert set(json.loads(unseen("list", "--json", cwd=tmp_path)[0])) >= {
         "losses",
         "miners",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.core.config import build, complete, read_yaml, record_of
+from unseen.core.config import Record, build, complete, read_yaml, record_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES
 from unseen.runs import prepare
@@ -16,7 +16,7 @@ RECORDS = [
     for kind in ("loss", "uncertainty", "miner", "method", "sampler", "optimizer", "schedule", "split", "transform")
     for name in REGISTRIES[kind].names()
 ]
-NEEDED = {
+NEEDED: dict[str, Record] = {
     "groups": {"test": ["Greek"]},
     "classes": {"test": ["a", "b"]},
     "ladder": {"path": "ladder.json", "rung": 1},

@@ -67,7 +67,7 @@ def test_degenerate_batches_give_finite_values_and_gradients_or_a_batch_error(ca
         counts = loss.usage.counts()
         assert counts["anchors"] == len(labels)
         assert all(count >= 0 for count in counts.values())
-        assert counts["active"] <= counts["used"]
+        assert counts["num_active"] <= counts["num_tuples"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,8 +33,7 @@ from unseen.core.registry import REGISTRIES
 from unseen.evaluation import evaluate
 from unseen.losses import Triplet
 from unseen.models import embed
-from unseen.runs import evaluation_arguments as side_of_the_test
-from unseen.runs import load_run, run
+from unseen.runs import evaluation_arguments, load_run, run
 from unseen.training.loop import deterministic
 from unseen.training.optimizers import parameter_groups
 
@@ -56,9 +55,9 @@ def test_degenerate_batches_give_finite_values_and_gradients(name, case):
     objective = objective_of(name, inputs=inputs.shape[1])
     objective.queue.put(torch.eye(4)) if name == "diva" else None
     with deterministic():
-        value, passed = value_of(objective, inputs.float(), labels)
+        value, output = value_of(objective, inputs.float(), labels)
         value.backward()
-        objective.after_step(passed, key=3)
+        objective.after_step(output, key=3)
     assert value.isfinite()
     for parameter in objective.parameters():
         assert parameter.isfinite().all()
@@ -150,12 +149,12 @@ def test_a_batch_that_gives_the_loss_nothing_is_told(name):
 def test_the_model_embeds_at_the_stated_width_and_as_the_loop_is_shown(name):
     objective = objective_of(name)
     inputs, labels = batch()
-    _, passed = value_of(objective, inputs, labels)
-    assert passed.embeddings.shape == (len(inputs), EMBEDDING)
+    _, output = value_of(objective, inputs, labels)
+    assert output.embeddings.shape == (len(inputs), EMBEDDING)
     assert objective.model(inputs).shape == (len(inputs), EMBEDDING)
     assert objective.embeds == (name not in EMBEDS_NO_SINGLE_ITEMS)
     if objective.embeds:
-        assert torch.allclose(passed.embeddings, objective.model(inputs), atol=1e-6)
+        assert torch.allclose(output.embeddings, objective.model(inputs), atol=1e-6)
 
 
 @every()
@@ -209,7 +208,7 @@ def test_a_finished_run_gives_its_model_back(tmp_path, name):
     assert prepared.recipe.method["name"] == name
     embeddings = embed(model, items, prepared.split.test)
     assert embeddings.shape == (len(prepared.split.test), 8)
-    scores = evaluate(embeddings, **side_of_the_test(prepared.catalogue, prepared.split))
+    scores = evaluate(embeddings, **evaluation_arguments(prepared.catalogue, prepared.split))
     assert scores["recall@1"] == result["scores"]["numbers"]["recall@1"]
 
 
@@ -231,7 +230,7 @@ def test_depths_work_or_are_refused_in_a_sentence(tmp_path, name):
 def test_samplers_that_follow_the_embeddings_work_or_are_refused_in_a_sentence(tmp_path, name):
     settings = run_settings(tmp_path, name, sampler="gc:batch_size=10,per_class=2,big_batch_size=20")
     if name in EMBEDS_NO_SINGLE_ITEMS:
-        with pytest.raises(ConfigError, match="follows the embeddings of single images"):
+        with pytest.raises(ConfigError, match="needs the embeddings of single images"):
             run(settings, tmp_path / "run")
     else:
         run(settings, tmp_path / "run")

@@ -28,6 +28,7 @@ def assert_valid(name, found, labels):
         assert not part.requires_grad
         assert ((part >= 0) & (part < len(labels))).all()
     if name in SWITCHING:
+        assert isinstance(found, Triplets)
         switched = found.anchor == found.positive
         assert (labels[found.anchor] == labels[found.negative])[switched].all()
         assert (found.anchor != found.negative).all()

@@ -57,7 +57,7 @@ def test_a_value_of_the_wrong_type_is_refused_by_name(things, value):
 
 
 def test_a_missing_setting_is_named(things):
-    with pytest.raises(ConfigError, match="needs the setting 'size'; use thing:size="):
+    with pytest.raises(ConfigError, match=r"needs the setting 'size'\. Write thing:size="):
         complete(things, "thing")
 
 
@@ -126,5 +126,5 @@ def test_curly_brackets_hold_a_value_for_each_label():
         "seed": 1,
     }
     for text in ("{a}", "{: x}", "{a: }"):
-        with pytest.raises(ConfigError, match="in curly brackets; use"):
+        with pytest.raises(ConfigError, match="in curly brackets. Write"):
             parse_value(text)

@@ -3,9 +3,9 @@
 import time
 
 
-def short_cell(config, folder, progress):
+def short_cell(job, progress):
     """Work for a while in steps."""
     for step in range(5):
-        progress({"done": step, "total": 5, "words": "working"})
-        time.sleep(config["seconds"] / 5)
-    return {"number": config["number"], "square": config["number"] ** 2}
+        progress(step, 5, "working")
+        time.sleep(job.config["seconds"] / 5)
+    return {"number": job.config["number"], "square": job.config["number"] ** 2}

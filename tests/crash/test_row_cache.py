@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.crash.harness import Forked, dies_at, fresh_draws, killed, killed_together
-from unseen.data.row_cache import BLOCK, cached_rows
+from unseen.data.row_cache import BLOCK, RowCache, cached_rows
 
 SHAPE = (40 * BLOCK + 7, 50)
 ROWS = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
@@ -25,7 +25,7 @@ def make(folder, acknowledge=lambda value: None, seconds=0.0):
             acknowledge([os.getpid(), block.start])
             yield ROWS[block.start : block.stop]
 
-    return cached_rows(folder, KEY, shape=SHAPE, dtype="float32", compute=compute, what="rows", quiet=True)
+    return cached_rows(RowCache(folder, KEY, SHAPE, "float32", "rows"), compute, quiet=True)
 
 
 @pytest.mark.crash

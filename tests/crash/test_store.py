@@ -1,4 +1,4 @@
-"""PROMISES R4: an acknowledged result is never lost, never doubled; a damaged store is refused, never believed."""
+"""An acknowledged result is never lost, never doubled; a damaged store is refused, never believed."""
 
 import shutil
 import sqlite3
@@ -29,9 +29,16 @@ def make_store(path, number, *, finished=0):
         store.set_plan(make_cells(number), {"name": "test"})
         owner = identity()
         for _ in range(finished):
-            name = store.claim(owner).name
+            name = claimed(store, owner).name
             store.finish(name, owner, content_of(name))
     return path
+
+
+def claimed(store, owner):
+    """A cell that waits; there is one."""
+    cell = store.claim(owner)
+    assert cell is not None
+    return cell
 
 
 def writer_of(path):
@@ -107,7 +114,7 @@ def test_a_death_at_the_commit_leaves_all_of_a_result_or_nothing(tmp_path, point
     path = make_store(tmp_path / "study.sqlite", 2)
     with Store(path) as store:
         owner = identity()
-        cell = store.claim(owner)
+        cell = claimed(store, owner)
 
     def finish(acknowledge):
         with Store(path) as store:

@@ -1,4 +1,4 @@
-"""PROMISES R5: a study runs each cell exactly once, whatever dies."""
+"""A study runs each cell exactly once, whatever dies."""
 
 import os
 import signal
@@ -13,8 +13,9 @@ from tests.crash.crash_cells import short_cell
 from tests.crash.harness import Forked, dies_at, fresh_draws
 from unseen.core.config import hash_of
 from unseen.core.errors import StoreError
+from unseen.studies.executors import LocalExecutor
 from unseen.studies.plan import Cell
-from unseen.studies.runner import STORE, run_study
+from unseen.studies.runner import STORE, RunnerSettings, run_study
 from unseen.studies.store import Store
 
 WORKERS = 2
@@ -25,10 +26,15 @@ def make_cells(number, seconds=0.2):
     return [Cell(hash_of(config), "toy", "all", "short", config["number"], config) for config in configs]
 
 
+def run_short(cells, folder, **settings):
+    executor = LocalExecutor(short_cell, workers=WORKERS, threads=1)
+    return run_study(cells, folder, executor, settings=RunnerSettings(quiet=True, **settings))
+
+
 def runner_of(cells, folder):
     def run(acknowledge):
         # Kills by the test are no fault of a cell, so the bound on faults must not end it.
-        outcome = run_study(cells, folder, short_cell, workers=WORKERS, threads=1, max_attempts=1000, quiet=True)
+        outcome = run_short(cells, folder, max_attempts=1000)
         acknowledge(outcome.done)
 
     return run
@@ -52,9 +58,9 @@ def lives(pid):
 def test_sixty_cells_get_sixty_results_through_forty_kills_of_workers_and_runner(tmp_path):
     draws = fresh_draws()
     cells = make_cells(60)
-    kills = Counter()
-    workers_seen = set()
-    done = []
+    kills: Counter[str] = Counter()
+    workers_seen: set[int] = set()
+    done: list[int] = []
     while not done:
         runner = Forked(runner_of(cells, tmp_path))
         while not done and runner.is_open:
@@ -100,7 +106,7 @@ def wait_readable(runner, until):
 def test_a_runner_that_dies_at_a_point_is_continued_by_the_next(tmp_path, point):
     cells = make_cells(4, seconds=0.01)
     dies_at(point, runner_of(cells, tmp_path))
-    outcome = run_study(cells, tmp_path, short_cell, workers=WORKERS, threads=1, quiet=True)
+    outcome = run_short(cells, tmp_path)
     assert outcome.done == 4
     with Store(tmp_path / STORE) as store:
         assert [result.content["number"] for result in store.results()] == [0, 1, 2, 3]
@@ -119,7 +125,7 @@ def test_the_workers_of_a_killed_runner_die_with_it(tmp_path):
 
 
 def started_workers(folder, runner):
-    """Wait until both cells run; gives the workers' pids."""
+    """Wait until both cells run; returns the workers' pids."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if (folder / "cells").exists() and len(list((folder / "cells").iterdir())) == 2:
@@ -134,7 +140,7 @@ def test_an_interrupt_ends_the_workers_gives_the_cells_back_and_goes_on(tmp_path
 
     def run(acknowledge):
         try:
-            run_study(cells, tmp_path, short_cell, workers=WORKERS, threads=1, quiet=True)
+            run_short(cells, tmp_path)
         except KeyboardInterrupt:
             acknowledge("interrupted")
 
@@ -156,6 +162,6 @@ def test_a_second_runner_on_the_same_folder_is_refused(tmp_path):
     try:
         started_workers(tmp_path, runner)
         with pytest.raises(StoreError, match="another process already runs the study"):
-            run_study(cells, tmp_path, short_cell, quiet=True)
+            run_short(cells, tmp_path)
     finally:
         runner.kill()

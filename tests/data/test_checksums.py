@@ -88,7 +88,7 @@ def test_a_damaged_record_is_named(tmp_path):
     source = data(tmp_path / "data")
     place = record(source)
     place.write_text("{")
-    with pytest.raises(DataError, match=rf"{place.name} is not valid JSON.*; use unseen data check again"):
+    with pytest.raises(DataError, match=rf"{place.name} is not valid JSON.*run unseen data check again"):
         known(source)
 
 

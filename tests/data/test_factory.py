@@ -5,7 +5,8 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
-from unseen.data.factory import check_images, load_catalogue, split_catalogue
+from unseen.data.factory import load_catalogue, split_catalogue
+from unseen.data.integrity import check_images
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_broken_images_are_named_with_reasons_and_a_count_of_the_others(place, w
     assert "5 image files are broken" in words
     assert f"cannot decode {place / 'a' / '1.png'}: " in words
     assert f"cannot decode {place / 'b' / '0.png'}: the file is empty" in words
-    assert "; and 2 more; use data without them" in words
+    assert "; and 2 more. Repair or remove these files." in words
     assert str(place / "e") not in words
     check_images(found, np.flatnonzero(found.labels == 2), quiet=True)
     with pytest.raises(DataError, match="1 image file is broken"):
@@ -71,4 +72,4 @@ def test_notes_on_data_are_logged_when_it_is_loaded(place, caplog):
     (place / "a" / "words.txt").write_text("x")
     found = load_catalogue(f"folder={place}")
     assert len(found.notes) == 1
-    assert caplog.messages == [f"note on {place.name}: files that are no images were ignored: 1 .txt"]
+    assert caplog.messages == [f"note on {place.name}: other files were ignored: 1 .txt"]

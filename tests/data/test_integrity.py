@@ -9,8 +9,8 @@ from PIL import Image
 from unseen.core.errors import DataError
 from unseen.data.catalogue import Catalogue
 from unseen.data.checksums import recorded_checksums
-from unseen.data.factory import check_images, split_catalogue
-from unseen.data.integrity import check_integrity, groups_of_equal
+from unseen.data.factory import split_catalogue
+from unseen.data.integrity import check_images, check_integrity, groups_of_equal
 from unseen.data.item_readers import FeatureArray
 from unseen.data.sources.folder import folder
 

@@ -1,4 +1,4 @@
-"""Caches: the rows are those that were computed, whatever happened to the files in between (PROMISES R19)."""
+"""Caches: the rows are those that were computed, whatever happened to the files in between."""
 
 import os
 
@@ -8,7 +8,7 @@ import pytest
 from unseen.core.errors import DataError
 from unseen.core.paths import cache_folder
 from unseen.data.item_readers import FeatureArray
-from unseen.data.row_cache import BLOCK, CachedRows, cached_rows
+from unseen.data.row_cache import BLOCK, CachedRows, RowCache, cached_rows
 
 SHAPE = (3 * BLOCK + 5, 2, 3)
 ROWS = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
@@ -18,7 +18,8 @@ class Counting:
     """Gives rows and remembers which blocks it was asked for."""
 
     def __init__(self, rows=ROWS) -> None:
-        self.rows, self.asked = rows, []
+        self.rows = rows
+        self.asked: list[int] = []
 
     def __call__(self, blocks):
         for block in blocks:
@@ -26,9 +27,9 @@ class Counting:
             yield self.rows[block.start : block.stop]
 
 
-def rows_of(folder, compute, key=None, **others):
-    settings = {"shape": SHAPE, "dtype": "float32", "what": "rows", "quiet": True, **others}
-    return cached_rows(folder, key or {"a": 1}, compute=compute, **settings)
+def rows_of(folder, compute, key=None, *, dtype="float32", needed=None, quiet=True):
+    cache = RowCache(folder, key or {"a": 1}, SHAPE, dtype, "rows")
+    return cached_rows(cache, compute, needed=needed, quiet=quiet)
 
 
 def place_of(folder):
@@ -114,7 +115,7 @@ def test_a_folder_with_another_key_inside_is_not_used(tmp_path, capsys):
     again = Counting(ROWS + 1)
     assert np.array_equal(rows_of(tmp_path, again, quiet=False), ROWS + 1)
     assert again.asked == [0, 1, 2, 3]
-    assert "was made otherwise or is damaged, and is made again" in capsys.readouterr().err
+    assert "has another key or is damaged; it is recomputed" in capsys.readouterr().err
 
 
 def test_rows_in_use_stay_what_they_were_when_the_cache_is_made_again(tmp_path):
@@ -129,7 +130,7 @@ def test_the_size_is_said_before_anything_is_written(tmp_path, capsys):
         said.append(capsys.readouterr().err)
         yield from Counting()(blocks)
 
-    said = []
+    said: list[str] = []
     rows_of(tmp_path, compute, quiet=False)
     assert "caching rows (197 x 2 x 3 in float32: 0.0 MB) in" in said[0]
 
@@ -137,7 +138,7 @@ def test_the_size_is_said_before_anything_is_written(tmp_path, capsys):
 def test_a_disk_without_room_is_said_before_anything_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr("unseen.data.row_cache.shutil.disk_usage", lambda path: _Free())
     compute = Counting()
-    with pytest.raises(DataError, match="needs 0.0 MB and the disk of .* has 0.0 MB; use --cache"):
+    with pytest.raises(DataError, match="needs 0.0 MB and the disk of .* has 0.0 MB. Set --cache"):
         rows_of(tmp_path, compute)
     assert compute.asked == []
 
@@ -148,13 +149,13 @@ class _Free:
 
 def test_the_folder_of_caches_is_the_users_unless_the_environment_says_otherwise(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "unseen"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder().is_relative_to(tmp_path / "home")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
-    assert cache_folder() == tmp_path / "mine"
+    assert cache_folder() == tmp_path / "mine" / "unseen"
 
 
-def test_the_key_of_a_ticket_chooses_the_view_and_evaluation_sees_the_plain_one():
+def test_the_key_of_an_item_selects_the_view_and_evaluation_sees_the_plain_one():
     plain, view = np.arange(6.0)[:, None], 10 + np.arange(6.0)[:, None]
     reader = CachedRows(
         FeatureArray(np.zeros((6, 1))), plain, np.array([0, 2, 3, 5]), views=[view], augmented=np.array([2, 5])

@@ -140,9 +140,9 @@ def test_a_mistyped_class_is_answered_with_the_nearest():
 
 def test_a_class_on_two_lists_is_named():
     words = refusal(ByClasses(train=["c01", "c02"], test=["c02", "c03"]), catalogue())
-    assert "class 'c02' stands on the train and on the test side" in words
+    assert "class 'c02' is on the train and on the test side" in words
     words = refusal(ByClasses(train=["c01", "c02"], validation=["c02", "c03"], test=["c05", "c06"]), catalogue())
-    assert "class 'c02' stands on the train and on the validation side" in words
+    assert "class 'c02' is on the train and on the validation side" in words
 
 
 def test_groups_are_held_out_whole():
@@ -155,7 +155,7 @@ def test_groups_are_held_out_whole():
     made = ByGroups(test=["Greek"], train=["Latin"], validation=0)(found)
     assert {groups[label] for label in classes_of(found, made.train)} == {"Latin"}
     assert "no group 'Greec'; did you mean 'Greek'?" in refusal(ByGroups(test=["Greec"]), found)
-    assert "stand on the train and on the test side" in refusal(ByGroups(test=["Greek"], train=["Greek"]), found)
+    assert "are on the train and on the test side" in refusal(ByGroups(test=["Greek"], train=["Greek"]), found)
     assert "has no groups" in refusal(ByGroups(test=["Greek"]), catalogue())
     every = ByGroups(test=["Latin", "Greek", "Cyrillic", "Armenian"])
     assert "the train side needs at least 2 classes and has 0" in refusal(every, found)
@@ -168,14 +168,14 @@ def test_the_data_sets_own_validation_side_is_used():
     found = catalogue(fixed_split=sides_by_class(plain, 20, 0))
     assert classes_of(found, Predefined()(found).validation) < set(range(20))
     assert len(Predefined(validation=0)(found).validation) == 0
-    assert "states no split" in refusal(Predefined(), plain)
+    assert "defines no split" in refusal(Predefined(), plain)
 
 
 def test_a_class_that_trains_and_tests_is_named():
     plain = catalogue()
     sides = np.array(["train" if item % 2 else "test" for item in range(len(plain))])
     words = refusal(Predefined(), catalogue(fixed_split=sides))
-    assert "stand on the train and on the test side; use sides without a common class" in words
+    assert "are on the train and on the test side. The sides of a split must have no class in common." in words
     assert "more" in words
 
 
@@ -203,11 +203,11 @@ def test_marked_queries_and_gallery_are_those_of_the_test_side():
 @pytest.mark.parametrize(
     ("splitter", "classes", "words"),
     [
-        (ByFraction(train=0.0), 40, "the train side needs at least 2 classes and gets 0 of 40"),
-        (ByFraction(train=1.0), 40, "the test side needs at least 2 classes and gets 0 of 40"),
-        (ByFraction(), 3, "the test side needs at least 2 classes and gets 1 of 3"),
-        (ByFraction(), 4, "2 training classes are too few to set 2 of them apart for validation; use validation=0"),
-        (FirstClasses(train=0.01), 40, "the train side needs at least 2 classes and gets 0 of 40"),
+        (ByFraction(train=0.0), 40, "the train side needs at least 2 classes and has 0"),
+        (ByFraction(train=1.0), 40, "the test side needs at least 2 classes and has 0"),
+        (ByFraction(), 3, "the test side needs at least 2 classes and has 1"),
+        (ByFraction(), 4, "2 training classes are too few to hold out 2 of them for validation. Set validation=0"),
+        (FirstClasses(train=0.01), 40, "the train side needs at least 2 classes and has 0"),
         (ByClasses(test=["c01"]), 40, "the test side needs at least 2 classes and has 1"),
         (
             ByClasses(test=["c01", "c02"], validation=["c03"]),

@@ -162,7 +162,7 @@ def test_settings_out_of_range_are_refused():
 
 def test_a_missing_torchvision_is_said_when_a_transform_is_made(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision.transforms.v2.functional", None)
-    with pytest.raises(ConfigError, match=r"need torchvision .*; use pip install 'unseen\[vision\]'"):
+    with pytest.raises(ConfigError, match=r"need torchvision .*. Run pip install 'unseen\[vision\]'"):
         Crop()
 
 

@@ -5,10 +5,10 @@ import runpy
 import shlex
 from pathlib import Path
 
-import click
 import pytest
 import torch
 import typer
+from typer.core import TyperGroup
 
 from docs.latex import problems
 from docs.pages import FOLDERS, Page, all_pages, bounds_last
@@ -72,7 +72,7 @@ def test_the_python_of_a_page_runs(tmp_path, capsys, kind, name):
     with torch.random.fork_rng():
         left = runpy.run_path(str(tmp_path / "example.py"))
     assert left["embeddings"].grad.isfinite().all()
-    assert left["loss"].usage.counts()["used"] > 0
+    assert left["loss"].usage.counts()["num_tuples"] > 0
     assert capsys.readouterr().out
 
 
@@ -83,7 +83,7 @@ def test_the_command_of_a_page_describes_a_run_with_the_component(kind, name):
     (line,) = re.findall(r"```\n(unseen .*)\n```", page_of(kind, name).text())
     _, verb, *words = shlex.split(line)
     commands = typer.main.get_command(app)
-    assert isinstance(commands, click.Group)
+    assert isinstance(commands, TyperGroup)
     options = commands.commands[verb].make_context(verb, words).params
     recipe = prepare({key: options[key] for key in ("data", "loss", "miner") if options[key] is not None}).recipe
     assert recipe.loss is not None

@@ -106,7 +106,7 @@ def test_separated_classes_all_pass():
 
 
 def test_what_cannot_be_calibrated_is_refused():
-    with pytest.raises(BatchError, match="got '3 classes'; use 4"):
+    with pytest.raises(BatchError, match="got '3 classes'. Use at least 4 classes"):
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 2])
     with pytest.raises(BatchError, match="no two images share a class"):
         calibrate(np.eye(6), list(range(6)))
@@ -114,5 +114,5 @@ def test_what_cannot_be_calibrated_is_refused():
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 3], false_positive_rate=0)
     with pytest.raises(ConfigError, match="false_positive_rate must be a number from 0 to 1"):
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 3], false_positive_rate=1.5)
-    with pytest.raises(ConfigError, match="splits must be a whole number >= 1"):
+    with pytest.raises(ConfigError, match="splits must be an integer >= 1"):
         calibrate(np.eye(6), [0, 0, 1, 1, 2, 3], splits=0)

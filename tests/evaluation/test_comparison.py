@@ -68,12 +68,17 @@ def test_the_table_shows_both_models_and_the_difference():
     assert columns == ["score", "first", "second", "difference", "95% interval", "against"]
 
 
+def replicates_of(scores):
+    assert scores.draws is not None
+    return scores.draws.replicates
+
+
 def test_the_average_of_a_run_alone_is_that_run():
     run = scored(1.5)
     found = average([run])
     assert dict(found) == dict(run)
-    for name, replicates in run.draws.replicates.items():
-        np.testing.assert_array_equal(found.draws.replicates[name], replicates)
+    for name, replicates in replicates_of(run).items():
+        np.testing.assert_array_equal(replicates_of(found)[name], replicates)
 
 
 def test_averages_are_means_draw_by_draw_in_any_order():
@@ -82,9 +87,9 @@ def test_averages_are_means_draw_by_draw_in_any_order():
     for name in runs[0]:
         assert found[name] == turned[name] == pytest.approx(sum(run[name] for run in runs) / 3, rel=1e-12)
         for draw in range(0, 1000, 97):
-            expected = sum(run.draws.replicates[name][draw] for run in runs) / 3
-            assert found.draws.replicates[name][draw] == pytest.approx(expected, rel=1e-12)
-        np.testing.assert_array_equal(found.draws.replicates[name], turned.draws.replicates[name])
+            expected = sum(replicates_of(run)[name][draw] for run in runs) / 3
+            assert replicates_of(found)[name][draw] == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_array_equal(replicates_of(found)[name], replicates_of(turned)[name])
 
 
 def test_runs_on_different_test_sets_have_no_average():

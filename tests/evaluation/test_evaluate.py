@@ -118,8 +118,8 @@ def test_two_images_of_one_class_find_each_other():
 def test_clustering_counts_queries_and_gallery_once_each():
     embeddings, labels = clustered(7)
     half = evaluation.evaluate(embeddings, labels, queries=range(100), gallery=range(50, 150), scores="nmi,f1")
-    whole = evaluation.evaluate(embeddings, labels, scores="nmi,f1")
-    assert dict(half) == dict(whole)
+    complete = evaluation.evaluate(embeddings, labels, scores="nmi,f1")
+    assert dict(half) == dict(complete)
 
 
 def test_the_settings_of_kmeans_are_part_of_the_definition():
@@ -147,11 +147,11 @@ def test_nothing_random_is_drawn_from_the_global_generators():
     ("arguments", "message"),
     [
         ({"scores": "recal@1"}, "unknown score 'recal@1'"),
-        ({"ks": (0,)}, "each of ks must be a whole number >= 1; got 0"),
-        ({"ks": (1.5,)}, "each of ks must be a whole number"),
+        ({"ks": (0,)}, "each of ks must be an integer >= 1; got 0"),
+        ({"ks": (1.5,)}, "each of ks must be an integer"),
         ({"ties": "index"}, "evaluate: ties must be one of 'expected', 'optimistic'; got 'index'"),
         ({"empty": "one"}, "evaluate: empty must be one of 'zero', 'skip'; got 'one'"),
-        ({"memory": 0}, "evaluate: memory must be a whole number >= 1; got 0"),
+        ({"memory": 0}, "evaluate: memory must be an integer >= 1; got 0"),
     ],
 )
 def test_a_wrong_setting_is_refused_in_one_sentence(arguments, message):

@@ -1,6 +1,7 @@
 """Failures against plain loops, with ties, copies, groups, and separate queries and gallery."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,9 @@ def by_loops(rows, labels, queries=None, gallery=None, groups=None, count=20, th
     def may_answer(query, item):
         return item != query and (groups is None or groups[item] != groups[query])
 
-    worst, taken, hits, pairs = [], {}, {}, set()
+    worst, pairs = [], set()
+    taken: dict[Any, Any] = {}
+    hits: dict[Any, Any] = {}
     for query in queries:
         items = sorted((i for i in gallery if may_answer(query, i)), key=lambda i: (-similarity[query, i], number[i]))
         positives = [i for i in items if labels[i] == labels[query]]
@@ -122,9 +125,9 @@ def test_queries_and_galleries_that_overlap_and_groups_equal_plain_loops(seed):
 
 def test_a_gallery_of_its_own_is_numbered_behind_the_queries():
     rows, labels = tied_table(1)
-    whole = failures(rows, labels, queries=range(15), gallery=range(15, 40), duplicate_similarity=0.9).to_dict()
+    together = failures(rows, labels, queries=range(15), gallery=range(15, 40), duplicate_similarity=0.9).to_dict()
     parts = failures(rows[:15], labels[:15], gallery=(rows[15:], labels[15:]), duplicate_similarity=0.9).to_dict()
-    assert parts == whole
+    assert parts == together
 
 
 def test_another_order_of_the_rows_only_renames_them():
@@ -149,16 +152,18 @@ def test_tiles_memory_and_the_way_to_decide_do_not_matter(many, precision, monke
     rows[:60] = np.random.default_rng(0).normal(size=(60, 3))
     table = read_table(rows, labels)
     order = order_of(row_keys(table.directions), table.classes)
-    expected = crossings.find_crossings(table, order, count=9, threshold=0.9)
+    expected = crossings.match_other_classes(table, order, count=9, threshold=0.9)
     monkeypatch.setattr(crossings, "_MANY_PAIRS", many)
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision(precision)
         for side in (17, 64, 2048):
-            found = crossings.find_crossings(table, order, count=9, threshold=0.9, side=side, memory=1)
+            found = crossings.match_other_classes(table, order, count=9, threshold=0.9, side=side, memory=1)
             assert found.nearest.tolist() == expected.nearest.tolist()
-            assert [each.tolist() for each in found.near] == [each.tolist() for each in expected.near]
-            assert found.in_all == expected.in_all
+            assert [part.tolist() for part in found.near_duplicates] == [
+                part.tolist() for part in expected.near_duplicates
+            ]
+            assert found.near_duplicate_count == expected.near_duplicate_count
     finally:
         torch.set_float32_matmul_precision(before)
 
@@ -218,7 +223,7 @@ def test_labels_of_any_size_and_texts_come_back_as_given_and_json_holds_all():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ConfigError, match="failures: count must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="failures: count must be an integer >= 1; got 0"):
         failures(np.eye(3), [0, 1, 2], count=0)
     with pytest.raises(ConfigError, match="failures: duplicate_similarity must be a number from -1 to 1; got 2"):
         failures(np.eye(3), [0, 1, 2], duplicate_similarity=2)

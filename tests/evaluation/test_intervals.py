@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import ConfigError
-from unseen.evaluation.intervals import Bootstrap, class_means, deal_classes, fingerprint_of, linearised
+from unseen.evaluation.intervals import (
+    Bootstrap,
+    fingerprint_of,
+    group_classes,
+    resample_by_class,
+    resample_by_jackknife,
+)
 
 
 def all_weights(bootstrap, classes):
@@ -20,9 +26,9 @@ def test_every_draw_holds_as_many_classes_as_there_are():
 
 def test_draws_do_not_depend_on_how_many_fit_into_a_block(monkeypatch):
     bootstrap = Bootstrap(draws=60, seed=3)
-    whole = all_weights(bootstrap, 11)
+    at_once = all_weights(bootstrap, 11)
     monkeypatch.setattr("unseen.evaluation.intervals._NUMBERS_AT_ONCE", 40)
-    assert np.array_equal(whole, all_weights(bootstrap, 11))
+    assert np.array_equal(at_once, all_weights(bootstrap, 11))
 
 
 def test_each_class_is_drawn_once_on_average():
@@ -37,7 +43,7 @@ def test_a_replicate_is_the_mean_over_the_queries_of_the_drawn_classes():
     classes = np.array([0, 0, 0, 1, 2, 2, 3, 3, 3, 3])
     values = generator.random(len(classes))
     bootstrap = Bootstrap(draws=40)
-    found = bootstrap.replicates({"x": class_means(values, classes, 4)}, 4)["x"]
+    found = bootstrap.replicates({"x": resample_by_class(values, classes, 4)}, 4)["x"]
     for weights, replicate in zip(all_weights(bootstrap, 4), found, strict=True):
         queries = [value for c in range(4) for _ in range(int(weights[c])) for value in values[classes == c]]
         assert replicate == pytest.approx(np.mean(queries), abs=1e-13)
@@ -48,8 +54,8 @@ def test_the_order_of_the_queries_does_not_matter():
     classes, values = generator.integers(6, size=90), generator.random(90)
     order = generator.permutation(90)
     bootstrap = Bootstrap(draws=30)
-    one = bootstrap.replicates({"x": class_means(values, classes, 6)}, 6)["x"]
-    two = bootstrap.replicates({"x": class_means(values[order], classes[order], 6)}, 6)["x"]
+    one = bootstrap.replicates({"x": resample_by_class(values, classes, 6)}, 6)["x"]
+    two = bootstrap.replicates({"x": resample_by_class(values[order], classes[order], 6)}, 6)["x"]
     assert np.array_equal(one, two)
 
 
@@ -60,7 +66,7 @@ def test_the_interval_widens_with_the_spread_between_classes_not_with_that_insid
     between = np.repeat(np.arange(40) / 39, 10)
     widths = []
     for values in (inside, between):
-        replicates = bootstrap.replicates({"x": class_means(values, classes, 40)}, 40)["x"]
+        replicates = bootstrap.replicates({"x": resample_by_class(values, classes, 40)}, 40)["x"]
         low, high = bootstrap.interval(values.mean(), replicates, (0, 1))
         widths.append(high - low)
     assert widths[0] == pytest.approx(0, abs=1e-12)
@@ -76,7 +82,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
         truth = generator.beta(2, 2, size=60)
         values = (generator.random((60, 5)) < truth[:, None]).astype(float).ravel()
         classes = np.repeat(np.arange(60), 5)
-        replicates = bootstrap.replicates({"x": class_means(values, classes, 60)}, 60)["x"]
+        replicates = bootstrap.replicates({"x": resample_by_class(values, classes, 60)}, 60)["x"]
         low, high = bootstrap.interval(values.mean(), replicates, (0, 1))
         covered += low <= 0.5 <= high
     # 180 expected, standard deviation 4.2.
@@ -90,7 +96,7 @@ def test_intervals_stay_inside_the_bounds_of_the_score():
 
 
 def test_one_class_gives_no_replicates():
-    assert Bootstrap().replicates({"x": class_means(np.ones(3), np.zeros(3, int), 1)}, 1) == {}
+    assert Bootstrap().replicates({"x": resample_by_class(np.ones(3), np.zeros(3, int), 1)}, 1) == {}
 
 
 def test_the_fingerprint_names_class_sizes_and_not_the_order_of_rows():
@@ -114,8 +120,8 @@ def test_leaving_out_single_classes_recovers_the_bootstrap_of_a_mean():
     without = np.array([np.delete(values, place).mean() for place in deal_order(16)])
     bootstrap = Bootstrap(draws=50)
     functions = {
-        "linearised": linearised(values.mean(), without, deal_classes(16)),
-        "direct": class_means(values, np.arange(16), 16),
+        "linearised": resample_by_jackknife(values.mean(), without, group_classes(16)),
+        "direct": resample_by_class(values, np.arange(16), 16),
     }
     found = bootstrap.replicates(functions, 16)
     assert found["linearised"] == pytest.approx(found["direct"], abs=1e-12)
@@ -123,7 +129,7 @@ def test_leaving_out_single_classes_recovers_the_bootstrap_of_a_mean():
 
 def deal_order(count):
     """The class that each group holds, where every class is a group of its own."""
-    return np.argsort(deal_classes(count))
+    return np.argsort(group_classes(count))
 
 
 def test_groups_of_classes_give_about_the_spread_of_single_classes():
@@ -132,14 +138,16 @@ def test_groups_of_classes_give_about_the_spread_of_single_classes():
     bootstrap = Bootstrap(draws=400)
     for _ in range(30):
         values = generator.random(classes)
-        dealt = deal_classes(classes)
+        dealt = group_classes(classes)
         without = np.array([values[dealt != group].mean() for group in range(16)])
-        widths.append(bootstrap.replicates({"x": linearised(values.mean(), without, dealt)}, classes)["x"].std())
+        widths.append(
+            bootstrap.replicates({"x": resample_by_jackknife(values.mean(), without, dealt)}, classes)["x"].std()
+        )
     # The standard error of the mean of 320 uniform numbers; 30 estimates with 15 degrees of freedom each.
     assert np.sqrt(np.mean(np.square(widths))) == pytest.approx(np.sqrt(1 / 12 / classes), rel=0.15)
 
 
 def test_groups_are_of_equal_size_and_always_the_same():
-    assert np.array_equal(np.bincount(deal_classes(48)), np.full(16, 3))
-    assert np.array_equal(deal_classes(48), deal_classes(48))
-    assert sorted(deal_classes(5)) == list(range(5))
+    assert np.array_equal(np.bincount(group_classes(48)), np.full(16, 3))
+    assert np.array_equal(group_classes(48), group_classes(48))
+    assert sorted(group_classes(5)) == list(range(5))

@@ -2,7 +2,7 @@
 
 import inspect
 import itertools
-import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_values_equal_those_of_the_real_library(k, averages):
     for seed in range(3):
         rows, labels = table(seed)
         other_rows, other_labels = table(seed + 10, count=45, classes=6)
-        calls = (
+        calls: tuple[Any, ...] = (
             ((rows, labels), {}),
             ((rows, labels, other_rows, other_labels), {}),
             ((rows[:25], labels[:25], rows, labels), {"ref_includes_query": True}),
@@ -92,7 +92,7 @@ def test_without_any_positive_everything_is_nan():
         for name in RETRIEVAL:
             assert np.shape(ours[name]) == np.shape(theirs[name])
             assert np.isnan(ours[name]).all()
-    assert math.isnan(AccuracyCalculator().get_accuracy(torch.eye(3), [0, 1, 2])["precision_at_1"])
+    assert np.isnan(AccuracyCalculator().get_accuracy(torch.eye(3), [0, 1, 2])["precision_at_1"])
 
 
 def test_a_collapsed_table_scores_at_chance():
@@ -111,7 +111,7 @@ def test_both_calculators_take_the_same_arguments():
 @pytest.mark.parametrize("name", ["label_comparison_fn", "knn_func", "kmeans_func"])
 def test_functions_of_the_user_are_refused(name):
     with pytest.raises(ConfigError, match=f"AccuracyCalculator: {name} is not supported"):
-        AccuracyCalculator(**{name: torch.eq})
+        AccuracyCalculator(**{name: torch.eq})  # type: ignore[arg-type] # a wrong argument on purpose
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_functions_of_the_user_are_refused(name):
     [
         ({"include": ("precision_at_2",)}, "unknown metric 'precision_at_2'; did you mean 'precision_at_1'"),
         ({"exclude": "NMI"}, "exclude must be a tuple of names; got 'NMI'"),
-        ({"k": 0}, "k must be a whole number >= 1; got 0"),
-        ({"k": "all"}, "k must be a whole number >= 1; got 'all'"),
+        ({"k": 0}, "k must be an integer >= 1; got 0"),
+        ({"k": "all"}, "k must be an integer >= 1; got 'all'"),
         ({"avg_of_avgs": True, "return_per_class": True}, "exclude each other"),
     ],
 )

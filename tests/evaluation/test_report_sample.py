@@ -16,8 +16,8 @@ from unseen.evaluation.report_sample import (
     NEIGHBOURS,
     THUMBNAIL,
     load_report_sample,
+    sample_for_report,
     save_report_sample,
-    show,
 )
 from unseen.runs.recipe import prepare
 
@@ -54,7 +54,7 @@ def test_a_file_with_some_of_the_failures_is_refused(shown, tmp_path):
     with np.load(tmp_path / "shown.npz") as stored:
         arrays = {name: stored[name] for name in stored.files if name != "failure_totals"}
     np.savez(tmp_path / "shown.npz", **arrays)
-    with pytest.raises(DataError, match="does not hold what a report draws"):
+    with pytest.raises(DataError, match="does not hold a sample for a report"):
         load_report_sample(tmp_path / "shown.npz")
 
 
@@ -62,7 +62,8 @@ def test_a_run_shows_its_failures_by_name_and_picture(tmp_path):
     prepared = prepare(image_settings(write_images(tmp_path / "images")))
     catalogue, split = prepared.catalogue, prepared.split
     embeddings = np.random.default_rng(0).normal(size=(len(split.test), 3)).astype(np.float32)
-    kept = show(embeddings, catalogue, split).failures
+    kept = sample_for_report(embeddings, catalogue, split).failures
+    assert kept is not None
     labels = catalogue.labels[split.test]
     found = failures(embeddings, labels, count=FAILURES)
     ids = np.array(catalogue.ids)[split.test]
@@ -75,13 +76,15 @@ def test_a_run_shows_its_failures_by_name_and_picture(tmp_path):
     assert kept.names[kept.duplicate_items].tolist() == ids[np.stack(found.near_duplicates[:2], axis=1)].tolist()
     assert kept.totals.tolist() == [found.failed_queries, len(labels), found.confused_pairs, found.duplicate_pairs]
     assert [catalogue.class_names[label] for label in kept.labels] == kept.classes.tolist()
+    assert kept.thumbnails is not None
     assert kept.thumbnails.shape == (len(kept.names), THUMBNAIL, THUMBNAIL, 3)
 
 
 def test_a_run_without_a_failure_and_without_pictures_shows_none(tmp_path):
     prepared = prepare(settings_for(write_features(tmp_path / "features.npz")))
     labels = prepared.catalogue.labels[prepared.split.test]
-    kept = show(np.eye(labels.max() + 1)[labels], prepared.catalogue, prepared.split).failures
+    kept = sample_for_report(np.eye(labels.max() + 1)[labels], prepared.catalogue, prepared.split).failures
+    assert kept is not None
     assert kept.totals.tolist() == [0, len(labels), 0, 0]
     assert len(kept.names) == 0
     assert kept.thumbnails is None
@@ -101,7 +104,7 @@ def test_files_that_are_not_ours_are_refused(shown, tmp_path):
         load_report_sample(path)
     for content in (b"", b"text", pickle.dumps({"a": 1})):
         path.write_bytes(content)
-        with pytest.raises(DataError, match="does not hold what a report draws"):
+        with pytest.raises(DataError, match="does not hold a sample for a report"):
             load_report_sample(path)
     np.savez(path, map_labels=np.array([object()], dtype=object))
     with pytest.raises(DataError):

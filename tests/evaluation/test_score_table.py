@@ -3,17 +3,19 @@
 import copy
 import io
 import json
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import score
+from unseen.evaluation import Recall
 from unseen.evaluation.score_table import Scores, read_names
 
 
 def some_scores(**changes):
-    content = {
+    content: dict[str, Any] = {
         "numbers": {"recall@1": 0.25, "map@r": 0.125},
         "definitions": {"recall@1": "first", "map@r": "second"},
         "queries": 1200,
@@ -60,9 +62,10 @@ def test_a_dictionary_with_other_keys_is_refused(change):
 
 
 def test_the_table_shows_every_score_and_every_count():
-    console = Console(width=60, file=io.StringIO())
+    file = io.StringIO()
+    console = Console(width=60, file=file)
     console.print(some_scores().table())
-    rows = [line.replace("│", " ").split() for line in console.file.getvalue().splitlines()]
+    rows = [line.replace("│", " ").split() for line in file.getvalue().splitlines()]
     for row in (
         "recall@1 0.2500",
         "map@r 0.1250",
@@ -75,9 +78,10 @@ def test_the_table_shows_every_score_and_every_count():
 
 
 def test_the_table_shows_intervals_and_what_was_left_out():
-    console = Console(width=80, file=io.StringIO())
+    file = io.StringIO()
+    console = Console(width=80, file=file)
     console.print(some_scores(intervals={"recall@1": (0.2, 0.3)}, left_out=("nmi",)).table())
-    rows = [line.replace("│", " ").split() for line in console.file.getvalue().splitlines()]
+    rows = [line.replace("│", " ").split() for line in file.getvalue().splitlines()]
     assert ["recall@1", "0.2500", "0.2000", "to", "0.3000"] in rows
     assert ["map@r", "0.1250"] in rows
     assert ["nmi", "left", "out"] in rows
@@ -89,10 +93,12 @@ def test_scores_written_before_there_were_intervals_are_read():
     assert Scores.from_dict(content) == some_scores()
 
 
-def test_names_are_read_from_a_text_or_a_list_in_the_order_asked():
+def test_names_are_read_from_a_string_or_a_list_in_the_order_asked():
     assert list(read_names("map@r, recall@3", (1,))[0]) == list(read_names(["map@r", "recall@3"], (1,))[0])
     assert list(read_names("precision", (1, 5))[0]) == ["precision@1", "precision@5"]
-    assert read_names("recall@10", (1,))[0]["recall@10"].k == 10
+    recall = read_names("recall@10", (1,))[0]["recall@10"]
+    assert isinstance(recall, Recall)
+    assert recall.k == 10
 
 
 def test_no_names_stand_for_every_registered_score_but_those_that_must_be_named():
@@ -132,7 +138,7 @@ def test_a_score_with_an_optional_k_stands_for_itself_and_for_every_k():
         ("recall@", "did you mean 'recall'"),
         ("recall@-1", "did you mean 'recall'"),
         ("recall@1.5", "did you mean 'recall'"),
-        ("recall@0", "Recall: k must be a whole number >= 1; got 0"),
+        ("recall@0", "Recall: k must be an integer >= 1; got 0"),
         ("", "unknown score ''"),
         ([], "no score is asked for"),
     ],

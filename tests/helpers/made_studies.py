@@ -45,8 +45,6 @@ def write_study(folder, methods, *, splits=("characters",), seeds=(0, 1), epochs
     with Store(folder / STORE) as store:
         store.set_plan(cells, {"title": title})
         owner = identity()
-        for _ in cells:
-            cell = store.claim(owner)
-            assert cell is not None
-            store.finish(cell.name, owner, contents[cell.name])
+        while (claimed := store.claim(owner)) is not None:
+            store.finish(claimed.name, owner, contents[claimed.name])
     return folder

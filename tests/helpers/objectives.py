@@ -7,9 +7,9 @@ from unseen.core.config import Record, build
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import REGISTRIES
 from unseen.methods import MethodInputs
-from unseen.models import Embedder
-from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
+from unseen.models import Backbone, Embedder
 from unseen.training.optimizers import Adam, parameter_groups
+from unseen.training.resume import flatten_optimizer, restore_optimizer
 
 SMALL: dict[str, Record] = {
     "uniform_prior": {"chunk": 4, "hidden": 5, "interval": 2, "lr": 1e-2},
@@ -21,7 +21,7 @@ SMALL: dict[str, Record] = {
 CLASSES, WIDTH, EMBEDDING = 5, 6, 16
 
 
-class Linear(nn.Module):
+class Linear(Backbone):
     """A backbone of two layers."""
 
     has_pretrained_weights = False
@@ -46,13 +46,13 @@ def objective_of(name, *, loss="margin:miner=distance", seed=0, inputs=WIDTH, dt
     with seeded(derive(seed, "test model")):
         model = Embedder(Linear(inputs), embedding_size=EMBEDDING, head=method.head)
     known = {"num_classes": CLASSES, "seed": seed}
-    ground = MethodInputs(
+    method_inputs = MethodInputs(
         model=model,
         new_loss=lambda width: build(REGISTRIES["loss"], loss, known | {"embedding_size": width}),
         example=lambda: torch.ones(1, inputs),
         seed=seed,
     )
-    return method.build(ground).to(dtype)
+    return method.build(method_inputs).to(dtype)
 
 
 def batch(seed=0, per_class=3, classes=CLASSES, width=WIDTH):
@@ -64,9 +64,9 @@ def batch(seed=0, per_class=3, classes=CLASSES, width=WIDTH):
 
 
 def value_of(objective, inputs, labels, key=7):
-    """The value of a batch, every view of it the same, and what was passed."""
-    passed = objective(torch.cat([inputs] * objective.views), key=key)
-    return objective.value(passed, labels, key=key), passed
+    """The value of a batch, every view of it the same, and what was output."""
+    output = objective(torch.cat([inputs] * objective.views), key=key)
+    return objective.value(output, labels, key=key), output
 
 
 def train_steps(objective, optimizer, first, last, *, one_batch=False):
@@ -75,10 +75,10 @@ def train_steps(objective, optimizer, first, last, *, one_batch=False):
     for step in range(first, last):
         optimizer.zero_grad(set_to_none=True)
         inputs, labels = batch(0 if one_batch else step)
-        value, passed = value_of(objective, inputs, labels, key=derive(0, "step", step))
+        value, output = value_of(objective, inputs, labels, key=derive(0, "step", step))
         value.backward()
         optimizer.step()
-        objective.after_step(passed, key=derive(0, "step", step))
+        objective.after_step(output, key=derive(0, "step", step))
         values.append(value.item())
     return values
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from unseen.data import Catalogue, FeatureArray, load_catalogue, split_catalogue
-from unseen.shifts import build_ladder, write_ladder
+from unseen.shifts import LadderSettings, LadderSource, build_ladder, write_ladder
 
 
 def gaussian_catalogue(classes=40, per_class=15, width=6, gap=6.0, mixed=0.5, seed=0):
@@ -30,13 +30,16 @@ def start_of(catalogue):
     return split_catalogue(catalogue, "first:validation=0")
 
 
-def write_features_and_ladder(folder, walk, *, rungs, mixed=0.5, per_class=4, made_by=None):
+def write_features_and_ladder(folder, schedule, *, rungs, mixed=0.5, per_class=4, made_by=None):
     """`groups.npz` and `ladder.json` in the folder: the features of a catalogue, and a ladder of them."""
     made = gaussian_catalogue(mixed=mixed, per_class=per_class)
-    assert isinstance(made.reader, FeatureArray)
     np.savez(folder / "groups.npz", features=made.reader.features, labels=np.array(made.class_names)[made.labels])
     catalogue = load_catalogue(f"features={folder / 'groups.npz'}")
-    assert isinstance(catalogue.reader, FeatureArray)
-    features = catalogue.reader.features
-    ladder = build_ladder(catalogue, features, start_of(catalogue), walk=walk, rungs=rungs, made_by=made_by)
+    settings = LadderSettings(schedule=schedule, rungs=rungs)
+    ladder = build_ladder(ladder_source(catalogue, made_by=made_by), start_of(catalogue), settings)
     write_ladder(folder / "ladder.json", ladder)
+
+
+def ladder_source(catalogue, **facts):
+    """A catalogue of features as a ladder is built on it."""
+    return LadderSource(catalogue, catalogue.reader.features, **facts)

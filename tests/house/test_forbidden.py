@@ -1,4 +1,4 @@
-"""Nothing in the package can run what it loads, and no randomness comes from a global generator (PROMISES R3, R13)."""
+"""Nothing in the package can run code that it loads, and no randomness comes from a global generator."""
 
 import ast
 from pathlib import Path

@@ -43,7 +43,13 @@ def test_identical_classes_beyond_the_margin_cost_nothing():
     loss = Contrastive(positive_margin=1e-3)  # identical points are 1e-4 apart, by the epsilon under the root
     value = loss(at_angles(0, 0, 90, 90), torch.tensor([0, 0, 1, 1]))
     assert value.item() == 0
-    assert loss.usage.counts() == {"anchors": 4, "without_positive": 0, "without_negative": 0, "used": 12, "active": 0}
+    assert loss.usage.counts() == {
+        "anchors": 4,
+        "without_positive": 0,
+        "without_negative": 0,
+        "num_tuples": 12,
+        "num_active": 0,
+    }
 
 
 def test_a_negative_pair_is_pushed_with_strength_one_over_n_and_not_at_all_beyond_the_margin():

@@ -114,7 +114,7 @@ def test_no_sample_meets_its_own_copy():
     labels = torch.arange(len(embeddings))
     memory = CrossBatchMemory(Contrastive(), embedding_size=WIDTH)
     memory(embeddings, labels)
-    assert memory.usage.counts()["used"] == len(labels) * (len(labels) - 1)  # all negative: nobody has a positive
+    assert memory.usage.counts()["num_tuples"] == len(labels) * (len(labels) - 1)  # all negative: nobody has a positive
     assert memory.usage.counts()["without_positive"] == len(labels)
     memory(embeddings, labels + 100)
     assert memory.usage.counts()["without_positive"] == len(labels)
@@ -166,7 +166,7 @@ def test_training_on_odd_batches_stays_finite_and_follows_the_key(loss):
             assert embeddings.grad.isfinite().all()
             counts = memory.usage.counts()
             assert counts["anchors"] == len(labels)
-            assert counts["active"] <= counts["used"]
+            assert counts["num_active"] <= counts["num_tuples"]
             found.append(value.item())
         values.append(found)
     assert values[0] == values[1]

@@ -47,9 +47,9 @@ def test_one_positive_and_one_negative_give_the_triplet_hinge():
     labels = torch.tensor([0, 0, 1, 2])
     loss = GeneralizedLifted(nu=0.0)
     assert loss(embeddings, labels, as_indices([(0, 1, 2)])).item() == pytest.approx(0.5)
-    assert loss.usage.counts()["active"] == 2
+    assert loss.usage.counts()["num_active"] == 2
     assert loss(embeddings, labels, as_indices([(0, 1, 3)])).item() == 0
-    assert loss.usage.counts()["active"] == 0
+    assert loss.usage.counts()["num_active"] == 0
 
 
 def test_a_far_negative_adds_less_than_the_exponential_of_its_gap():

@@ -39,7 +39,7 @@ def test_it_equals_the_loops(seed, settings, detach_weights):
     loss = HAP2S(detach_weights=detach_weights, **settings)
     assert loss(embeddings, labels).item() == pytest.approx(expected, rel=1e-10)
     kept = sum(len(near) + len(far) for near, far in everything(labels.tolist()) if near and far)
-    assert loss.usage.counts()["used"] == kept
+    assert loss.usage.counts()["num_tuples"] == kept
 
 
 def test_a_pair_miner_decides_which_pairs_weigh():
@@ -112,5 +112,5 @@ def test_one_positive_as_far_as_the_only_negative_costs_the_margin():
     loss = HAP2S(margin=0.3)
     # Anchor 0 is a tie; for anchor 1 the negative is twice the angle away, beyond the margin.
     assert loss(embeddings, labels).item() == pytest.approx(0.3 / 2, rel=1e-6)
-    assert loss.usage.counts()["used"] == 4
-    assert loss.usage.counts()["active"] == 2
+    assert loss.usage.counts()["num_tuples"] == 4
+    assert loss.usage.counts()["num_active"] == 2

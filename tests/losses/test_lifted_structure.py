@@ -43,7 +43,7 @@ def test_one_pair_of_each_kind_gives_the_hinge_of_their_similarities():
     separated = at_angles(0, 30, 60)
     loss = LiftedStructure()
     assert loss(separated, labels, as_indices([(0, 1, 2)])).item() == 0
-    assert loss.usage.counts() | {"used": 2, "active": 0} == loss.usage.counts()
+    assert loss.usage.counts() | {"num_tuples": 2, "num_active": 0} == loss.usage.counts()
 
 
 def test_the_gradient_gives_positives_and_negatives_their_softmax_weights():

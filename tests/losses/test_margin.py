@@ -41,7 +41,7 @@ def test_it_equals_the_loops_over_all_triplets_and_over_some(beta_mode, normaliz
         expected = in_loops(embeddings.tolist(), labels.tolist(), triplets, beta, **settings)
         # A learnt boundary starts in float32, where 1.1 is 2e-8 off.
         assert loss(embeddings, labels, indices).item() == pytest.approx(expected, rel=1e-7)
-        assert loss.usage.counts()["used"] == len(triplets)
+        assert loss.usage.counts()["num_tuples"] == len(triplets)
 
 
 @pytest.mark.parametrize("indices", [True, False], ids=["listed", "all at once"])
@@ -68,7 +68,7 @@ def test_both_terms_are_zero_exactly_inside_and_outside_the_margins():
     near, far = 2 * torch.tensor([1.0, 1.4]).div(2).asin().rad2deg()  # angles of chords at beta - gamma, beta + gamma
     loss = Margin(beta=1.2, margin=0.2)
     assert loss(at_angles(0, near - 0.01, far + 0.01), labels, indices).item() == 0
-    assert loss.usage.counts()["active"] == 0
+    assert loss.usage.counts()["num_active"] == 0
     assert loss(at_angles(0, near + 0.1, far + 0.1), labels, indices).item() > 0
     assert loss(at_angles(0, near - 0.1, far - 0.1), labels, indices).item() > 0
 

@@ -24,8 +24,8 @@ def test_it_equals_the_mean_of_the_loops_over_all_pairs_and_over_some():
     loss = MarginPair(margin=0.15, threshold=0.4)
     expected = in_loops(embeddings.tolist(), labels.tolist(), all_pairs(labels), 0.15, 0.4)
     assert loss(embeddings, labels).item() == pytest.approx(sum(expected) / len(expected), rel=1e-10)
-    assert loss.usage.counts()["used"] == len(expected)
-    assert loss.usage.counts()["active"] == sum(x > 0 for x in expected)
+    assert loss.usage.counts()["num_tuples"] == len(expected)
+    assert loss.usage.counts()["num_active"] == sum(x > 0 for x in expected)
     is_same = labels[:, None] == labels
     positive = (is_same & ~torch.eye(len(labels), dtype=torch.bool)).nonzero()[::3]
     negative = (~is_same).nonzero()[::7]

@@ -42,7 +42,7 @@ def test_it_equals_the_loops_over_the_positives_it_drew(settings, divisor):
         loss = NPair(**settings, embedding_divisor=divisor)
         expected = in_loops(embeddings.tolist(), labels.tolist(), positive_of, divisor=divisor, **settings)
         assert loss(embeddings, labels, key=key).item() == pytest.approx(expected, rel=1e-9)
-        assert loss.usage.counts()["used"] == 9
+        assert loss.usage.counts()["num_tuples"] == 9
 
 
 @pytest.mark.parametrize("limit", [0.5, 3.0])

@@ -44,8 +44,8 @@ def test_without_a_miner_it_equals_the_loops_over_all_quadruplets(seed, sizes, m
     expected, active = in_loops(embeddings.tolist(), triplets, quadruplets, **margins)
     loss = Quadruplet(**margins)
     assert loss(embeddings, labels).item() == pytest.approx(expected, rel=1e-9)
-    assert loss.usage.counts()["used"] == len(triplets) + len(quadruplets)
-    assert loss.usage.counts()["active"] == active
+    assert loss.usage.counts()["num_tuples"] == len(triplets) + len(quadruplets)
+    assert loss.usage.counts()["num_active"] == active
 
 
 def test_the_gradient_over_all_quadruplets_is_that_of_the_quadruplets_listed():
@@ -97,7 +97,7 @@ def test_triplets_get_a_fourth_sample_each_from_the_key():
         expected, active = in_loops(embeddings.tolist(), every, quadruplets, margin=0.3)
         values.add(loss(embeddings, labels, indices, key=key).item())
         assert loss(embeddings, labels, indices, key=key).item() == pytest.approx(expected, rel=1e-9)
-        assert loss.usage.counts()["active"] == active
+        assert loss.usage.counts()["num_active"] == active
     assert len(values) == 5
 
 

@@ -43,8 +43,8 @@ def test_it_equals_the_loops_over_all_triplets_and_over_some(seed, settings):
         indices = None if triplets is every else as_indices(triplets)
         expected, active = in_loops(embeddings.tolist(), triplets, **settings)
         assert loss(embeddings, labels, indices).item() == pytest.approx(expected, rel=1e-10)
-        assert loss.usage.counts()["used"] == len(triplets)
-        assert loss.usage.counts()["active"] == active
+        assert loss.usage.counts()["num_tuples"] == len(triplets)
+        assert loss.usage.counts()["num_active"] == active
 
 
 def test_all_triplets_at_once_have_the_gradient_of_all_triplets_listed():
@@ -94,7 +94,7 @@ def test_an_anchor_of_equal_coordinates_has_no_triplet(level, dtype):
         value.backward()
         assert value.item() == pytest.approx(expected, rel=1e-5)
         assert leaf.grad.isfinite().all()
-        assert loss.usage.counts()["used"] == len(with_signal)
+        assert loss.usage.counts()["num_tuples"] == len(with_signal)
 
 
 def test_embeddings_without_any_signal_cost_nothing():
@@ -111,7 +111,7 @@ def test_batches_without_an_active_triplet_are_not_divided_by_zero():
     embeddings = torch.stack((first, first + 3, -first, -first - 1))
     loss = SNR(regularization=0.0)
     assert loss(embeddings, torch.tensor([0, 0, 1, 1])).item() == 0
-    assert loss.usage.counts()["active"] == 0
+    assert loss.usage.counts()["num_active"] == 0
 
 
 def test_a_mined_loss_equals_the_loss_of_the_mined_triplets():

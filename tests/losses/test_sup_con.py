@@ -70,7 +70,7 @@ def test_chosen_pairs_are_the_whole_softmax():
     expected = math.log1p(math.exp(far - near))
     loss = SupCon()
     assert loss(embeddings, labels, as_indices([(0, 1, 2)])).item() == pytest.approx(expected)
-    assert loss.usage.counts()["used"] == 2
+    assert loss.usage.counts()["num_tuples"] == 2
 
 
 def test_a_batch_without_positives_costs_a_connected_zero():

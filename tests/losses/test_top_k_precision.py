@@ -153,7 +153,7 @@ def test_a_batch_gives_the_mean_over_queries_that_have_positives(k):
     assert len(terms) == len(names) - 1  # one class has a single sample
     loss = TopKPrecision(k=k)
     assert loss(embeddings, labels).item() == pytest.approx(sum(terms) / len(terms), rel=1e-9)
-    assert loss.usage.counts()["used"] == len(terms) * (len(names) - 1)
+    assert loss.usage.counts()["num_tuples"] == len(terms) * (len(names) - 1)
 
 
 def test_at_most_k_candidates_cost_nothing():

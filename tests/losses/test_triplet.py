@@ -36,8 +36,8 @@ def test_it_equals_the_loops_over_all_triplets_and_over_some(seed, settings):
     for triplets, indices in [(every, None), (every[::5] * 2, as_indices(every[::5] * 2))]:
         expected, active = in_loops(embeddings.tolist(), triplets, **settings)
         assert loss(embeddings, labels, indices).item() == pytest.approx(expected, rel=1e-9)
-        assert loss.usage.counts()["used"] == len(triplets)
-        assert loss.usage.counts()["active"] == active
+        assert loss.usage.counts()["num_tuples"] == len(triplets)
+        assert loss.usage.counts()["num_active"] == active
 
 
 @pytest.mark.parametrize("squared", [True, False])

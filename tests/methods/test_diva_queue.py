@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from unseen.core.randomness import torch_generator
-from unseen.methods.diva_queue import Queue, own_key_among, queue_weights
+from unseen.methods.diva_queue import Queue, queue_weights, weighted_info_nce
 
 
 def unit(rows, width, seed=0):
@@ -84,13 +84,13 @@ def test_the_value_is_the_cross_entropy_of_the_own_key():
         logits += [float(queries[row] @ queue[other] * weights[row, other]) for other in range(5)]
         exponentials = [math.exp(each / 0.1) for each in logits]
         total -= math.log(exponentials[0] / sum(exponentials)) / 3
-    found = own_key_among(queries, keys, queue, temperature=0.1, axis="queue")
+    found = weighted_info_nce(queries, keys, queue, temperature=0.1, axis="queue")
     assert found.item() == pytest.approx(total, rel=1e-9)
 
 
 def test_an_empty_queue_costs_nothing():
     queries = unit(3, 4).requires_grad_()
-    value = own_key_among(queries, unit(3, 4, 1), unit(1, 4)[:0], temperature=0.1, axis="queue")
+    value = weighted_info_nce(queries, unit(3, 4, 1), unit(1, 4)[:0], temperature=0.1, axis="queue")
     value.backward()
     assert value.item() == 0
     assert queries.grad.isfinite().all()

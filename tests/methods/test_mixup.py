@@ -8,24 +8,24 @@ from unseen.core.errors import ConfigError
 from unseen.losses import Triplets
 from unseen.methods import ManifoldMixup
 from unseen.methods.mixup import Mix, draw_mix, stage_starts
-from unseen.models import ConvNet, sequential_steps
+from unseen.models import Backbone, ConvNet, sequential_steps
 
 
 def mixed_value(objective, mix, inputs, labels, key=3):
-    return objective.value(objective.mixed_by(mix, inputs), labels, key=key)
+    return objective.value(objective.forward_mixed(mix, inputs), labels, key=key)
 
 
 def order_of(size, seed=0):
-    return draw_mix(size, seed, alpha=2.0, places=1).order
+    return draw_mix(size, seed, alpha=2.0, points=1).order
 
 
 @pytest.mark.parametrize("loss", ["normalized_softmax", "margin:miner=distance", "multi_similarity"])
-@pytest.mark.parametrize("place", [0, 1])
-def test_a_share_of_one_is_the_plain_loss(loss, place):
+@pytest.mark.parametrize("point", [0, 1])
+def test_a_share_of_one_is_the_plain_loss(loss, point):
     inputs, labels = batch()
     objective = objective_of("mixup", loss=loss)
     expected = objective.loss_of(objective.model(inputs), labels, key=3).item()
-    found = mixed_value(objective, Mix(1.0, order_of(len(labels)), place), inputs, labels)
+    found = mixed_value(objective, Mix(1.0, order_of(len(labels)), point), inputs, labels)
     assert found.item() == pytest.approx(expected, abs=1e-6)
 
 
@@ -43,13 +43,13 @@ def test_softmax_has_the_cross_entropy_of_targets_mixed_in_the_same_shares():
     assert found.item() == pytest.approx(expected.item(), rel=1e-10)
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_the_two_sides_can_be_exchanged(place):
+@pytest.mark.parametrize("point", [0, 1])
+def test_the_two_sides_can_be_exchanged(point):
     inputs, labels = batch()
     objective = objective_of("mixup", loss="normalized_softmax", dtype=torch.float64)
     order = order_of(len(labels))
-    one = mixed_value(objective, Mix(0.2, order, place), inputs.double(), labels)
-    other = mixed_value(objective, Mix(0.8, order.argsort(), place), inputs.double(), labels)
+    one = mixed_value(objective, Mix(0.2, order, point), inputs.double(), labels)
+    other = mixed_value(objective, Mix(0.8, order.argsort(), point), inputs.double(), labels)
     assert one.item() == pytest.approx(other.item(), rel=1e-10)
 
 
@@ -58,18 +58,18 @@ def test_items_of_one_class_mixed_have_one_label():
     objective = objective_of("mixup", loss="contrastive", dtype=torch.float64)
     inside = torch.arange(len(labels)).view(-1, 3).roll(1, 1).flatten()  # within each class of three
     assert torch.equal(labels[inside], labels)
-    passed = objective.mixed_by(Mix(0.4, inside, 0), inputs.double())
-    expected = objective.loss(passed.embeddings, labels).item()
-    assert objective.value(passed, labels, key=0).item() == pytest.approx(expected, rel=1e-12)
+    output = objective.forward_mixed(Mix(0.4, inside, 0), inputs.double())
+    expected = objective.loss(output.embeddings, labels).item()
+    assert objective.value(output, labels, key=0).item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_ranking_loss_counts_both_labellings_by_their_shares():
     inputs, labels = batch()
     objective = objective_of("mixup", loss="contrastive", dtype=torch.float64)
     order = order_of(len(labels))
-    passed = objective.mixed_by(Mix(0.4, order, 0), inputs.double())
-    parts = [objective.loss(passed.embeddings, each).item() for each in (labels, labels[order])]
-    found = objective.value(passed, labels, key=0).item()
+    output = objective.forward_mixed(Mix(0.4, order, 0), inputs.double())
+    parts = [objective.loss(output.embeddings, each).item() for each in (labels, labels[order])]
+    found = objective.value(output, labels, key=0).item()
     assert found == pytest.approx(0.4 * parts[0] + 0.6 * parts[1], rel=1e-12)
 
 
@@ -84,33 +84,31 @@ def test_tuples_are_mined_for_each_labelling_by_itself():
     inputs, labels = batch()
     objective = objective_of("mixup", loss="margin")
     objective.loss.miner = Miner()
-    _, passed = value_of(objective, inputs, labels, key=11)
-    assert [each for each, _ in seen] == [labels.tolist(), labels[passed.mix.order].tolist()]
+    _, output = value_of(objective, inputs, labels, key=11)
+    assert [each for each, _ in seen] == [labels.tolist(), labels[output.mix.order].tolist()]
     assert seen[0][1] == 11 != seen[1][1]
 
 
 def test_mixing_before_a_layer_is_mixing_what_the_layers_below_it_give():
     inputs, labels = batch()
     objective = objective_of("mixup")
-    assert [objective._steps[place][0] for place in objective.places] == ["first", "layers.0", "layers.1"]
+    assert [objective._steps[point][0] for point in objective.points] == ["first", "layers.0", "layers.1"]
     order = order_of(len(labels))
     backbone = objective.model.backbone
-    for place, below, above in ((1, [backbone.first], backbone.layers), (2, [backbone.first, backbone.layers[0]], [])):
-        hidden = inputs
-        for layer in below:
-            hidden = layer(hidden)
-        hidden = 0.3 * hidden + 0.7 * hidden[order]
-        hidden = above(hidden) if place == 1 else backbone.layers[1](hidden)
-        found = objective.mixed_by(Mix(0.3, order, place), inputs).embeddings
+    first, second = backbone.layers
+    for point, below, above in ((1, [backbone.first], [first, second]), (2, [backbone.first, first], [second])):
+        hidden = nn.Sequential(*below)(inputs)
+        hidden = nn.Sequential(*above)(0.3 * hidden + 0.7 * hidden[order])
+        found = objective.forward_mixed(Mix(0.3, order, point), inputs).embeddings
         assert torch.allclose(found, objective.model.head(hidden), atol=1e-6)
 
 
 def test_shares_follow_the_beta_distribution_and_places_come_equally_often():
-    mixes = [draw_mix(4, key, alpha=2.0, places=4) for key in range(2000)]
+    mixes = [draw_mix(4, key, alpha=2.0, points=4) for key in range(2000)]
     shares = np.array([mix.share for mix in mixes])
     assert shares.mean() == pytest.approx(0.5, abs=0.02)  # 4 standard errors: 0.02
     assert shares.var() == pytest.approx(1 / 20, abs=0.005)
-    counts = np.bincount([mix.place for mix in mixes], minlength=4)
+    counts = np.bincount([mix.point for mix in mixes], minlength=4)
     assert counts == pytest.approx([500] * 4, abs=80)  # 4 standard deviations
     assert all(sorted(mix.order.tolist()) == [0, 1, 2, 3] for mix in mixes[:50])
 
@@ -118,12 +116,12 @@ def test_shares_follow_the_beta_distribution_and_places_come_equally_often():
 def test_stages_of_a_convnet_are_its_blocks_and_run_as_the_whole():
     network = ConvNet(size=16, channels=1, base=4)
     steps = sequential_steps(network, torch.ones(1, 1, 16, 16))
-    assert [steps[place][0] for place in stage_starts(steps, 3)] == ["blocks.1", "blocks.2"]
+    assert [steps[point][0] for point in stage_starts(steps, 3)] == ["blocks.1", "blocks.2"]
     assert stage_starts(steps, 1) == [1]
     assert network.training
 
 
-class Forked(nn.Module):
+class Forked(Backbone):
     """A backbone whose layers do not follow each other."""
 
     width, has_pretrained_weights = 4, False
@@ -137,14 +135,14 @@ class Forked(nn.Module):
 
 
 def test_a_backbone_that_is_no_chain_is_refused_and_its_inputs_can_be_mixed(monkeypatch):
-    monkeypatch.setattr("objectives.Linear", lambda inputs: Forked())
+    monkeypatch.setattr("tests.helpers.objectives.Linear", lambda inputs: Forked())
     with pytest.raises(ConfigError, match="mixup cannot mix inside Forked.*mixup:stages=0"):
         objective_of("mixup")
     assert value_of(objective_of("mixup", stages=0), *batch())[0].isfinite()
 
 
 def test_a_memory_cannot_be_mixed():
-    with pytest.raises(ConfigError, match="mixup cannot mix what a memory holds"):
+    with pytest.raises(ConfigError, match="mixup cannot mix the items of a memory"):
         objective_of("mixup", loss="cross_batch_memory:loss=contrastive")
 
 

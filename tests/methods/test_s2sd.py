@@ -5,6 +5,7 @@ import torch
 from torch.autograd import gradcheck
 
 from tests.helpers.objectives import batch, objective_of, optimizer_over, train_steps, value_of
+from tests.helpers.present import present
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, torch_generator
 from unseen.methods import S2SD
@@ -37,7 +38,7 @@ def test_nothing_is_learnt_from_equal_similarities():
     value = distillation(source, source.detach().clone(), 1.0)
     value.backward()
     assert value.item() == pytest.approx(0, abs=1e-12)
-    assert source.grad.abs().max() < 1e-12
+    assert present(source.grad).abs().max() < 1e-12
     turned = torch.linalg.qr(rows(3, 3)).Q
     elsewhere = similarities(3 * rows() @ turned)
     assert distillation(similarities(rows()), elsewhere, 1.0).item() == pytest.approx(0, abs=1e-9)
@@ -46,7 +47,7 @@ def test_nothing_is_learnt_from_equal_similarities():
 def test_no_gradient_reaches_a_target():
     source, target = rows(0).requires_grad_(), rows(1).requires_grad_()
     distillation(similarities(source), similarities(target), 1.0).backward()
-    assert source.grad.abs().sum() > 0
+    assert present(source.grad).abs().sum() > 0
     assert target.grad is None
 
 
@@ -55,7 +56,7 @@ def test_the_temperature_keeps_the_scale_of_the_gradient():
     for temperature in (20.0, 200.0):
         source = similarities(rows(0)).requires_grad_()
         distillation(source, similarities(rows(1)), temperature).backward()
-        lengths.append(source.grad.norm().item())
+        lengths.append(present(source.grad).norm().item())
     assert lengths[0] == pytest.approx(lengths[1], rel=0.1)
 
 
@@ -67,15 +68,15 @@ def test_the_gradient_of_the_distillation_is_right():
 def test_the_value_is_made_of_the_parts_that_it_states():
     inputs, labels = batch()
     objective = objective_of("s2sd", weight=3.0, feature_weight=0.0, temperature=0.5, dtype=torch.float64)
-    value, passed = value_of(objective, inputs.double(), labels, key=4)
-    source = objective.loss_of(passed.embeddings, labels, key=4)
+    value, output = value_of(objective, inputs.double(), labels, key=4)
+    source = objective.loss_of(output.embeddings, labels, key=4)
     targets, taught = [], []
-    for number, (target, loss) in enumerate(zip(passed.targets, objective.target_losses, strict=True)):
+    for number, (target, loss) in enumerate(zip(output.targets, objective.target_losses, strict=True)):
         targets.append(objective.loss_of(target, labels, key=derive(4, "s2sd", number), loss=loss))
-        taught.append(loop_distillation(similarities(passed.embeddings), similarities(target), 0.5))
+        taught.append(loop_distillation(similarities(output.embeddings), similarities(target), 0.5))
     expected = (source + sum(targets) / 2) / 2 + 3.0 * sum(taught) / 2
     assert value.item() == pytest.approx(expected.item(), rel=1e-9)
-    assert [target.shape[1] for target in passed.targets] == [10, 14]
+    assert [target.shape[1] for target in output.targets] == [10, 14]
 
 
 def test_branches_learn_by_their_losses_only():
@@ -86,7 +87,7 @@ def test_branches_learn_by_their_losses_only():
         value_of(objective, inputs, labels)[0].backward()
         gradients.append([parameter.grad for parameter in objective.branches.parameters()])
         heads = objective.model.head.weight.grad
-    assert all(torch.allclose(*each, atol=1e-7) for each in zip(*gradients, strict=True))
+    assert all(torch.allclose(one, other, atol=1e-7) for one, other in zip(*gradients, strict=True))
     assert heads.abs().sum() > 0
 
 
@@ -100,9 +101,9 @@ def test_pooled_features_teach_after_the_delay_and_learn_nothing_by_it():
         differs.append(values[0][0].item() != values[1][0].item())
         with_features.after_step(values[0][1], key=step)
     assert differs == [False, False, True, True]
-    value, passed = values[0]
+    value, output = values[0]
     expected = values[1][0].item() + 5 * loop_distillation(
-        similarities(passed.embeddings), similarities(passed.features), 1.0
+        similarities(output.embeddings), similarities(output.features), 1.0
     )
     assert value.item() == pytest.approx(expected, rel=1e-5)
 

@@ -148,7 +148,7 @@ def test_a_vision_transformer_takes_images_of_any_size():
 
 def test_an_embedder_on_another_backbone_shares_its_head_and_its_policy():
     model, inputs = made("convnet", batch_norm="frozen")
-    other = model.on(model.backbone)
+    other = model.with_backbone(model.backbone)
     assert other.head is model.head
     assert other.width == model.width
     assert not other.train().backbone.blocks[1].training

@@ -4,7 +4,7 @@ from safetensors.torch import save_file
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import torch_generator
-from unseen.models import BNInception, build_embedder, input_normalization, split_at, stages
+from unseen.models import BNInception, build_embedder, input_normalization, split_at, stage_names
 from unseen.models.bn_inception import MEAN_BLUE_GREEN_RED
 
 # Some layers of the published file, from the table of the port: name, shape of the weight.
@@ -61,7 +61,7 @@ def test_features_are_1024_and_the_last_map_is_a_32nd_at_any_size(size, last):
 def test_it_can_be_cut_at_every_stage():
     model = BNInception().eval()
     expected = model(images())
-    names = stages(model)
+    names = stage_names(model)
     assert names[:5] == ["bgr", "conv1", "pool1", "conv2", "pool2"]
     assert names[5] == "inception_3a"
     assert names[-3:] == ["inception_5b", "pool", "flatten"]

@@ -3,7 +3,7 @@ import torch
 
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import torch_generator
-from unseen.models import GoogLeNet, split_at, stages
+from unseen.models import GoogLeNet, split_at, stage_names
 
 torchvision = pytest.importorskip("torchvision")
 
@@ -22,7 +22,7 @@ def test_features_are_those_of_torchvision_before_its_classifier_with_its_weight
 
 def test_it_is_its_stages_one_after_the_other():
     model = GoogLeNet().eval()
-    assert stages(model)[:2] == ["scale", "conv1"]
+    assert stage_names(model)[:2] == ["scale", "conv1"]
     for name in ("conv1", "inception4a", "inception5a", "flatten"):
         cut = split_at(model, name, images())
         assert torch.equal(cut.upper(cut.lower(images())), model(images()))

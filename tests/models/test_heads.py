@@ -82,7 +82,7 @@ def test_of_heads_side_by_side_each_starts_as_it_would_alone(width):
     alone, together = nn.Linear(12, width), ConcatenatedHeads(12, 4 * width, weights=(1.0, 1.0, 1.0, 1.0))
     for head in (alone, together):
         initialize_linear_head(head, features, "whitening")
-    for part in together.parts(features):
+    for part in together.outputs(features):
         assert torch.allclose(part, alone(features), atol=1e-6)
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from unseen.core.errors import ConfigError
-from unseen.models import build_embedder, default_cut, sequential_steps, split_at, stages
+from unseen.models import Backbone, build_embedder, default_cut, sequential_steps, split_at, stage_names
 
 FAMILIES = {
     "convnet:base=4": 32,
@@ -33,10 +33,10 @@ def images(size, count=2):
 @pytest.mark.parametrize("model", FAMILIES)
 def test_the_two_parts_one_after_the_other_are_the_whole_to_the_last_bit(model):
     backbone, inputs = backbone_of(model, FAMILIES[model]), images(FAMILIES[model])
-    names = stages(backbone)
+    names = stage_names(backbone)
     with torch.inference_mode():
         whole = backbone(inputs)
-        for stage in {names[1], names[-1], default_cut(model.split(":")[0])}:
+        for stage in {names[1], names[-1], default_cut(model.split(":")[0]) or "none"}:
             lower, upper = split_at(backbone, stage, inputs)
             assert torch.equal(upper.eval()(lower.eval()(inputs)), whole)
             assert whole.shape[1] == upper.width
@@ -45,7 +45,9 @@ def test_the_two_parts_one_after_the_other_are_the_whole_to_the_last_bit(model):
 @pytest.mark.parametrize("model", FAMILIES)
 def test_the_upper_part_holds_the_parameters_above_the_cut_themselves_and_no_other(model):
     backbone, inputs = backbone_of(model, FAMILIES[model]), images(FAMILIES[model])
-    lower, upper = split_at(backbone, default_cut(model.split(":")[0]), inputs)
+    cut = default_cut(model.split(":")[0])
+    assert cut is not None
+    lower, upper = split_at(backbone, cut, inputs)
     above = {id(parameter) for parameter in upper.parameters()}
     assert above
     assert above < {id(parameter) for parameter in backbone.parameters()}
@@ -64,7 +66,8 @@ def test_the_activations_of_lite0_at_160_pixels_below_its_last_two_stages_are_11
 
 def test_a_stage_may_be_named_without_its_number():
     backbone = backbone_of("resnet18", 32)
-    assert len(split_at(backbone, "layer4", images(32)).upper) == len(split_at(backbone, "layer4.0", images(32)).upper)
+    by_stage, by_step = (split_at(backbone, name, images(32)).upper for name in ("layer4", "layer4.0"))
+    assert [name for name, _ in by_stage.named_children()] == [name for name, _ in by_step.named_children()]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_an_unknown_stage_is_refused_with_those_that_are_known(stage, words):
         split_at(backbone_of("resnet18", 32), stage, images(32))
 
 
-class Twisted(nn.Module):
+class Twisted(Backbone):
     """Children that are not run one after the other."""
 
     width, has_pretrained_weights = 3, False

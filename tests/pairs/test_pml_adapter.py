@@ -87,7 +87,7 @@ def test_a_foreign_loss_takes_the_miner_of_either_library(miner):
     tuples = loss.miner(embeddings.float(), labels, key=2)
     assert value == loss.theirs(embeddings.float(), labels, tuples)
     assert loss(embeddings.float(), labels, tuples) == value
-    assert loss.usage.counts()["used"] == sum(map(len, tuples[::2])) - (len(tuples) == 3) * len(tuples[2])
+    assert loss.usage.counts()["num_tuples"] == sum(map(len, tuples[::2])) - (len(tuples) == 3) * len(tuples[2])
 
 
 def test_a_reference_set_is_passed_on():

@@ -35,7 +35,7 @@ def test_positives_come_only_from_the_tuples_that_are_given():
     loss = NPair()
     values = {loss(embeddings, labels, indices, key=key).item() for key in range(8)}
     assert len(values) == 1
-    assert loss.usage.counts()["used"] == 2
+    assert loss.usage.counts()["num_tuples"] == 2
 
 
 def test_another_key_draws_other_positives():

@@ -28,6 +28,6 @@ def test_with_a_reference_set_its_columns_count_and_not_the_anchors():
 
 def test_masks_and_counts_are_added_up():
     found = usage([0, 1], used=torch.tensor([2, 3]), active=torch.tensor([[True, False], [True, True]]))
-    assert (found.counts()["used"], found.counts()["active"]) == (5, 3)
+    assert (found.counts()["num_tuples"], found.counts()["num_active"]) == (5, 3)
     assert not found.is_empty
     assert usage([0, 1], used=torch.tensor([False, False])).is_empty

@@ -8,8 +8,7 @@ import torch
 from tests.losses.loops import small_batch
 from unseen.core.randomness import torch_generator
 from unseen.losses import Pairs
-from unseen.pairs.functional import inner_products, unit_vectors
-from unseen.pairs.unnormalized import LARGEST, cosines_of, length_penalty, limited, raw_distance
+from unseen.pairs.unnormalized import LARGEST, length_penalty, limited, raw_distance
 
 
 @pytest.mark.parametrize("with_reference", [False, True])
@@ -73,24 +72,3 @@ def test_the_largest_numbers_of_float32_give_finite_distances(size):
     found.sum().backward()
     assert math.isfinite(found.sum().item())
     assert embeddings.grad.isfinite().all()
-
-
-def test_cosines_from_products_have_the_value_and_gradient_of_cosines_of_unit_vectors():
-    rows, _ = small_batch(9)
-    rows = rows * torch.logspace(-3, 3, len(rows), dtype=torch.float64).unsqueeze(1)
-    weights = torch.randn(len(rows), len(rows), generator=torch_generator(1), dtype=torch.float64)
-    found, expected = rows.clone().requires_grad_(), rows.clone().requires_grad_()
-    cosines = cosines_of(inner_products(found, found))
-    units = unit_vectors(expected)
-    torch.testing.assert_close(cosines, units @ units.T)
-    (cosines * weights).sum().backward()
-    ((units @ units.T) * weights).sum().backward()
-    torch.testing.assert_close(found.grad, expected.grad)
-
-
-def test_rows_without_direction_have_cosine_zero_and_no_gradient():
-    rows = torch.tensor([[0.0, 0.0], [1e-14, 0.0], [3.0, 4.0]], requires_grad=True)
-    cosines = cosines_of(inner_products(rows, rows))
-    torch.testing.assert_close(cosines.detach(), torch.diag(torch.tensor([0.0, 0.0, 1.0])))
-    cosines.sum().backward()
-    torch.testing.assert_close(rows.grad, torch.zeros(3, 2))

@@ -9,7 +9,7 @@ import torch
 from unseen.core.randomness import derive, torch_generator
 from unseen.losses import PairTerms
 from unseen.robust import ChiSquare
-from unseen.robust.chi_square import closed_form, exact
+from unseen.robust.chi_square import closed_form_weights, exact_weights
 
 
 def row(losses):
@@ -29,13 +29,13 @@ def test_the_closed_form_is_the_mean_plus_the_deviation_and_the_exact_weights_ag
         losses = random_losses(number)
         mean, variance = losses.mean(), losses.var(correction=0)
         holds = math.sqrt(2 * rho) * (mean - losses.min()) <= (len(losses) * variance).sqrt()
-        weights, is_valid = closed_form(losses, torch.ones_like(losses, dtype=torch.bool), rho)
+        weights, is_valid = closed_form_weights(losses, torch.ones_like(losses, dtype=torch.bool), rho)
         assert bool(is_valid) == bool(holds)
         if holds:
             checked += 1
             value = ChiSquare(rho).worst_case(row(losses)).value
             torch.testing.assert_close(value, mean + (2 * rho * variance / len(losses)).sqrt(), rtol=1e-12, atol=0)
-            torch.testing.assert_close(exact(losses, rho), weights, rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(exact_weights(losses, rho), weights, rtol=1e-9, atol=1e-12)
     assert checked > 10
 
 

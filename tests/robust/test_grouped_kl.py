@@ -52,7 +52,7 @@ def test_over_all_it_is_kl():
     one, other = GroupedKL(grouping="all").worst_case(found), KL(gamma=0.1).worst_case(found)
     torch.testing.assert_close(one.value, other.value)
     torch.testing.assert_close(one.weights, other.weights)
-    with pytest.raises(ConfigError, match="one gamma"):
+    with pytest.raises(ConfigError, match="both gammas must be equal"):
         GroupedKL(grouping="all", gamma_positive=0.5)
 
 

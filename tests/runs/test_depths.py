@@ -16,14 +16,13 @@ from tests.helpers.small_runs import (
     write_features,
     write_images,
 )
-from unseen import studies
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import ItemKey
+from unseen.data.row_cache import CachedRows
 from unseen.evaluation import evaluate
 from unseen.models import build_embedder, embed
 from unseen.models import cached_outputs as caching
-from unseen.runs import load_run, prepare, run
-from unseen.runs import run as running
+from unseen.runs import evaluation_arguments, load_run, prepare, run, run_recipe
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.run_recipe import make_dataset, model_of
 
@@ -67,7 +66,7 @@ def test_only_what_lies_above_the_cut_moves_and_the_whole_model_is_written(image
     assert all(name.startswith(above) for name in moved)
     # The written model, on images: the same scores but for the rounding of cached activations.
     found = evaluate(
-        embed(model, items, prepared.split.test), **studies.evaluation_arguments(prepared.catalogue, prepared.split)
+        embed(model, items, prepared.split.test), **evaluation_arguments(prepared.catalogue, prepared.split)
     )
     assert found["map@r"] == pytest.approx(result["scores"]["numbers"]["map@r"], abs=0.02)
     assert result["protocol"]["depth"] == depth["depth"]
@@ -80,7 +79,7 @@ def test_the_model_of_a_run_gives_on_images_what_its_part_gives_on_the_cache(ima
         items = make_dataset(recipe, prepared.catalogue)
         model = model_of(recipe, items)
         parts = part_at_depth(recipe, model, items)
-        seen = items_at_depth(recipe, model, parts, items, split, cache=tmp_path / "cache", workers=0)
+        seen = items_at_depth(prepared, parts, items, cache=tmp_path / "cache", workers=0)
         whole, part = embed(model, items, split.test), embed(parts.trained, seen, split.test)
         # Half precision keeps three digits of an activation.
         torch.testing.assert_close(part, whole, rtol=tolerance, atol=tolerance * whole.abs().max().item())
@@ -146,11 +145,13 @@ def test_augmented_views_differ_and_are_the_same_for_any_number_of_loader_worker
     model = model_of(recipe, items)
     parts = part_at_depth(recipe, model, items)
     seen = [
-        items_at_depth(recipe, model, parts, items, split, cache=tmp_path / f"cache {workers}", workers=workers)
+        items_at_depth(prepared, parts, items, cache=tmp_path / f"cache {workers}", workers=workers)
         for workers in (0, 2)
     ]
-    source = [each.catalogue.reader for each in seen]
-    for one, other in zip((source[0].plain, *source[0].views), (source[1].plain, *source[1].views), strict=True):
+    readers = [each.catalogue.reader for each in seen]
+    rows = [[reader.plain, *reader.views] for reader in readers if isinstance(reader, CachedRows)]
+    assert len(rows) == 2
+    for one, other in zip(*rows, strict=True):
         assert np.array_equal(one, other)
     index = int(split.train[0])
     shown = [seen[0][ItemKey(index, key)].inputs for key in (None, 0, 1, 2, 3)]
@@ -185,7 +186,7 @@ def test_features_are_frozen_already(tmp_path):
     frozen = run(settings | {"depth": "frozen"}, tmp_path / "frozen", cache=tmp_path / "cache")
     assert full["scores"] == frozen["scores"]
     assert not (tmp_path / "cache").exists()
-    with pytest.raises(ConfigError, match="not known where to cut"):
+    with pytest.raises(ConfigError, match="no default stage to cut"):
         run(settings | {"depth": "top"}, tmp_path / "top")
 
 
@@ -198,6 +199,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_cached(images, tmp
 
 def test_no_path_of_a_weights_file_stands_in_a_cache(images, tmp_path):
     body = build_embedder("resnet10t", input_shape=(3, 16, 16), embedding_size=None).backbone.body
+    assert isinstance(body, torch.nn.Module)
     save_file(body.state_dict(), tmp_path / "secret place.safetensors")
     settings = image_settings(images, depth="frozen", loss=None, epochs=0)
     settings["model"] = f"resnet10t:weights={tmp_path / 'secret place.safetensors'}"
@@ -209,9 +211,9 @@ def test_no_path_of_a_weights_file_stands_in_a_cache(images, tmp_path):
 
 def test_a_run_that_continues_does_not_compute_the_start_of_its_head_again(images, tmp_path, monkeypatch):
     settings = settings_at(images, head="whitening", epochs=2)
-    started = []
-    real = running.initialize_head
-    monkeypatch.setattr(running, "initialize_head", lambda *given: started.append(real(*given)))
+    started: list[None] = []
+    real = run_recipe.initialize_head
+    monkeypatch.setattr(run_recipe, "initialize_head", lambda *given: started.append(real(*given)))
 
     whole = run(settings, tmp_path / "whole")
     with pytest.raises(Stop):

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from tests.helpers.small_runs import write_features, write_images
-from unseen.data import load_catalogue
+from unseen.data import FeatureArray, load_catalogue
 from unseen.runs.frozen_features import pooled_features
 
 
 def test_features_in_a_file_are_taken_as_they_are(tmp_path):
     path = write_features(tmp_path / "features.npz")
     found = pooled_features({"data": f"features={path}"})
+    assert isinstance(found.catalogue.reader, FeatureArray)
     assert found.features is found.catalogue.reader.features
     assert found.made_by == {
         "model": {"name": "identity"},

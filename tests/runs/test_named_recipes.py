@@ -1,5 +1,8 @@
+from typing import Any
+
 import pytest
 
+from tests.helpers.present import present
 from tests.helpers.small_runs import settings_for, write_features
 from unseen.core.errors import ConfigError
 from unseen.runs import prepare
@@ -38,7 +41,7 @@ def test_the_share_of_switched_triplets_is_the_published_one(name, data):
 def test_a_recipe_is_a_run_on_any_data_and_comes_back_the_same(features, name):
     recipe = prepare(settings_of(features, name)).recipe
     settings = load_recipe(name).settings_for("features")
-    assert recipe.loss["name"] == settings["loss"]["name"]
+    assert present(recipe.loss)["name"] == settings["loss"]["name"]
     assert recipe.method["name"] == settings.get("method", {"name": "plain"})["name"]
     assert prepare(recipe.to_mapping()).recipe == recipe
 
@@ -57,8 +60,8 @@ def test_what_a_data_set_changes_stands_over_the_rest():
 
 def test_what_is_stated_changes_the_settings_of_a_recipe_and_not_its_components(features):
     recipe = prepare(settings_of(features, "r_margin", loss="margin:beta=0.7")).recipe
-    assert recipe.loss["beta"] == 0.7
-    assert recipe.loss["miner"]["name"] == "rho_distance"
+    assert present(recipe.loss)["beta"] == 0.7
+    assert present(recipe.loss)["miner"]["name"] == "rho_distance"
     stated = prepare(settings_of(features, "diva", method="diva:momentum=0.5")).recipe
     assert (stated.method["momentum"], stated.method["shared_mining"]) == (0.5, "random")
     with pytest.raises(ConfigError, match="recipe 'r_margin' is made of loss 'margin'; got 'triplet'"):
@@ -68,11 +71,15 @@ def test_what_is_stated_changes_the_settings_of_a_recipe_and_not_its_components(
 
 
 def test_a_recipe_stands_over_the_protocol(features):
-    settings = {"data": {"name": "features", "path": str(features)}, "protocol": "R", "recipe": "r_margin"}
+    settings: dict[str, Any] = {
+        "data": {"name": "features", "path": str(features)},
+        "protocol": "R",
+        "recipe": "r_margin",
+    }
     settings |= {"model": "identity", "transform": None, "sampler": "samples_per_class:batch_size=10,per_class=2"}
     recipe = prepare(settings).recipe
-    assert recipe.loss["miner"]["name"] == "rho_distance"
-    assert recipe.loss["beta_lr"] == 5e-4
+    assert present(recipe.loss)["miner"]["name"] == "rho_distance"
+    assert present(recipe.loss)["beta_lr"] == 5e-4
     assert recipe.epochs == 150
 
 

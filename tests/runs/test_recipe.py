@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from tests.helpers.present import present
 from tests.helpers.small_runs import image_settings, settings_for, write_features, write_images
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
 from unseen.data import load_catalogue
 from unseen.runs import prepare, run
+from unseen.runs.defaults import defaults_for
 from unseen.runs.protocols import known_protocols, load_protocol
-from unseen.runs.recipe import defaults_for
 
 
 @pytest.fixture
@@ -43,10 +44,10 @@ def test_what_is_stated_stands_over_the_protocol_and_a_loss_gets_what_the_paper_
     stated = {"data": folder(images), "protocol": "R", "epochs": 3, "loss": "arc_face:margin_radians=0.3"}
     recipe = prepare(stated).recipe
     assert recipe.epochs == 3
-    assert recipe.loss["margin_radians"] == 0.3
-    assert recipe.loss["proxy_lr"] == 5e-4
+    assert present(recipe.loss)["margin_radians"] == 0.3
+    assert present(recipe.loss)["proxy_lr"] == 5e-4
     assert recipe.embedding_size == 128
-    assert prepare(stated | {"loss": "arc_face:proxy_lr=0.1"}).recipe.loss["proxy_lr"] == 0.1
+    assert present(prepare(stated | {"loss": "arc_face:proxy_lr=0.1"}).recipe.loss)["proxy_lr"] == 0.1
     assert prepare(stated | {"loss": None}).recipe.loss is None
     assert prepare({**stated, "protocol": None, "model": "resnet18"}).recipe.protocol is None
 
@@ -85,11 +86,18 @@ def test_the_epoch_is_chosen_on_validation_classes_unless_test_is_named(features
         ({"depth": "deep"}, "depth must be one of 'full', 'top', 'frozen'; got 'deep'"),
         ({"head": "zero"}, "head must be one of"),
         ({"choose_on": "train"}, "choose_on must be one of 'validation', 'test'"),
-        ({"views": 0}, "views must be a whole number >= 1"),
-        ({"views": 2}, "views are for cached depths"),
+        ({"views": 0}, "views must be an integer >= 1"),
+        ({"views": 2}, "views apply to cached depths"),
         ({"views": 2, "depth": "frozen"}, "there is no transform"),
-        ({"cut": "layer4"}, "cut speaks of the depth top"),
-        ({"deepth": "top"}, "did you mean 'depth'"),
+        ({"cut": "layer4"}, "cut applies to depth top only"),
+        ({"deepth": "top"}, "run: unknown setting 'deepth'; did you mean 'depth'"),
+        ({"batch_norm": "odd"}, "batch_norm must be one of 'auto', 'frozen', 'trained'; got 'odd'"),
+        ({"sampler": None}, "sampler must be a mapping; got None"),
+        ({"epochs": True}, "epochs must be an integer >= 0; got True"),
+        ({"clip_gradients": 0}, "clip_gradients must be a finite number > 0 or none; got 0"),
+        ({"autocast": 1}, "autocast must be true or false; got 1"),
+        ({"choose_by": "recall"}, "choose_by must be one score with its k, or 'last'; got 'recall'"),
+        ({"protocol": 3}, "unknown protocol '3'"),
     ],
 )
 def test_what_does_not_fit_is_refused(features, stated, words):

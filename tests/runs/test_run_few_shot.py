@@ -15,7 +15,7 @@ from unseen.core.processes import identity
 from unseen.runs import load_run, prepare, run
 from unseen.runs import run_few_shot as module
 from unseen.runs.run_few_shot import FILE, few_shot_of_runs
-from unseen.shifts import Adaptation, Walk, few_shot_on_rung, read_ladder
+from unseen.shifts import Adaptation, FewShotSettings, SwapSchedule, few_shot_on_rung, read_ladder
 from unseen.studies.plan import Cell
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store, create_store
@@ -29,9 +29,9 @@ def rung(tmp_path, monkeypatch):
     """The settings of a run on the second rung of a ladder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    walk = Walk(swaps=2, easier=1, harder=2, removals=1)
+    schedule = SwapSchedule(swaps=2, easier=1, harder=2, removals=1)
     made_by = {"model": "identity"}
-    write_features_and_ladder(tmp_path, walk, rungs=3, mixed=0.3, per_class=8, made_by=made_by)
+    write_features_and_ladder(tmp_path, schedule, rungs=3, mixed=0.3, per_class=8, made_by=made_by)
     return SETTINGS | {"split": "ladder=ladder.json:rung=2", "sampler": "samples_per_class:batch_size=16,per_class=2"}
 
 
@@ -42,7 +42,9 @@ def test_scores_are_those_of_the_weights_on_the_rung_and_are_kept(rung, tmp_path
     assert [each.shots for each in found] == [2, 5]
     prepared, items, model = load_run(tmp_path / "run")
     ladder = read_ladder(Path("ladder.json"))
-    again = few_shot_on_rung(model, items, prepared.split, ladder, shots=2, episodes=2, how=QUICK)
+    again = few_shot_on_rung(
+        model, items, prepared.split, ladder, FewShotSettings(shots=2, episodes=2, adaptation=QUICK)
+    )
     assert found[0] == again
     assert found[0].distance == ladder.rungs[1].class_distance
     monkeypatch.setattr(module, "few_shot_on_rung", None)
@@ -54,10 +56,10 @@ def test_what_is_done_is_kept_when_the_rest_is_interrupted(rung, tmp_path, monke
     run(rung, tmp_path / "run")
     adapt, told = module.few_shot_on_rung, []
 
-    def interrupted(*arguments, shots, **settings):
-        if shots == 2:
+    def interrupted(*arguments):
+        if arguments[-1].shots == 2:
             raise KeyboardInterrupt
-        return adapt(*arguments, shots=shots, **settings)
+        return adapt(*arguments)
 
     monkeypatch.setattr(module, "few_shot_on_rung", interrupted)
     asked = {"shots": (2, 5), "episodes": 2, "how": QUICK, "progress": lambda *now: told.append(now)}

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unseen.samplers.base import ItemsByClass
-from unseen.samplers.candidates import best_match, big_batch, candidates
+from unseen.samplers.candidates import Matching, best_match, big_batch, candidates
 
 SIZES = [
     ([7, 12, 30, 5, 9], 6, 2, 20),
@@ -36,7 +36,7 @@ def test_a_big_batch_holds_distinct_images_shared_evenly_among_its_classes(sizes
 @pytest.mark.parametrize(("sizes", "batch_size", "per_class", "big"), SIZES)
 def test_candidates_are_whole_batches_of_distinct_images_where_classes_have_enough(sizes, batch_size, per_class, big):
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    drawn = candidates(ItemsByClass(labels), batch_size, per_class, 20, generator())
+    drawn = candidates(ItemsByClass(labels), Matching(batch_size, per_class, big, 20), generator())
     assert drawn.shape == (20, batch_size)
     wanted = min(len(sizes), batch_size // per_class)
     for batch in drawn:
@@ -49,7 +49,7 @@ def test_candidates_are_whole_batches_of_distinct_images_where_classes_have_enou
 
 def test_every_class_and_image_of_the_big_batch_is_a_candidates_equally_often():
     labels = np.repeat(np.arange(6), 5)
-    drawn = candidates(ItemsByClass(labels), 4, 2, 3000, generator())
+    drawn = candidates(ItemsByClass(labels), Matching(4, 2, 30, 3000), generator())
     shares = np.bincount(drawn.ravel(), minlength=30) / drawn.size
     assert abs(shares - 1 / 30).max() < 4 * np.sqrt(1 / 30 / drawn.size)
 
@@ -57,11 +57,11 @@ def test_every_class_and_image_of_the_big_batch_is_a_candidates_equally_often():
 def test_the_cheapest_candidate_is_taken_and_the_first_of_equals():
     labels = np.repeat(np.arange(6), 5)
     rows = np.arange(30.0)[:, None]
-    seen = []
+    seen: list[np.ndarray] = []
 
     def costs(big, chosen):
         seen.append(big[chosen, 0])
         return np.array([3.0, 1.0, 2.0, 1.0])
 
-    found = best_match(rows, ItemsByClass(labels), generator(), batch_size=4, per_class=2, big=12, count=4, costs=costs)
+    found = best_match(rows, ItemsByClass(labels), generator(), matching=Matching(4, 2, 12, 4), costs=costs)
     assert np.array_equal(rows[found, 0], seen[0][1])

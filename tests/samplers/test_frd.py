@@ -61,11 +61,11 @@ def test_equal_rows_cost_nothing_and_a_single_row_its_distance_to_the_mean():
 
 
 def test_settings_that_cannot_be_matched_are_refused():
-    with pytest.raises(ConfigError, match="big_batch_size must be a whole number >= 112; got 100"):
+    with pytest.raises(ConfigError, match="big_batch_size must be an integer >= 112; got 100"):
         FrechetMatching(big_batch_size=100)
-    with pytest.raises(ConfigError, match="num_candidates must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="num_candidates must be an integer >= 1; got 0"):
         FrechetMatching(num_candidates=0)
-    with pytest.raises(ConfigError, match="project must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="project must be an integer >= 1; got 0"):
         FrechetMatching(project=0)
     with pytest.raises(ConfigError, match="FrechetMatching: batch_size must be a multiple of per_class = 5"):
         FrechetMatching(per_class=5)

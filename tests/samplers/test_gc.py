@@ -90,7 +90,7 @@ def test_the_first_of_each_run_are_the_greedy_centres_of_the_store():
 
 
 def test_bad_settings_of_the_coreset_are_refused():
-    with pytest.raises(ConfigError, match="big_batch_size must be a whole number >= 112; got 8"):
+    with pytest.raises(ConfigError, match="big_batch_size must be an integer >= 112; got 8"):
         GreedyCoreset(big_batch_size=8)
     with pytest.raises(ConfigError, match="soft_share must be a number from 0 to 1; got 2"):
         GreedyCoreset(soft_share=2)

@@ -82,7 +82,7 @@ def test_classes_are_drawn_evenly():
 def test_bad_settings_are_refused():
     with pytest.raises(ConfigError, match="multiple of per_class = 3; got 10"):
         SamplesPerClass(batch_size=10, per_class=3)
-    with pytest.raises(ConfigError, match="per_class must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="per_class must be an integer >= 1; got 0"):
         SamplesPerClass(per_class=0)
     with pytest.raises(DataError, match="no image"):
         SamplesPerClass().batches(np.array([], dtype=np.int64), seed=0)

@@ -58,7 +58,7 @@ def test_data_without_a_second_image_repeats_one():
 
 
 def test_a_batch_of_one_and_no_data_are_refused():
-    with pytest.raises(ConfigError, match="batch_size must be a whole number >= 2; got 1"):
+    with pytest.raises(ConfigError, match="batch_size must be an integer >= 2; got 1"):
         SamplesPerClassRandom(batch_size=1)
     with pytest.raises(DataError, match="no image"):
         SamplesPerClassRandom().batches(np.array([], dtype=np.int64), 0)

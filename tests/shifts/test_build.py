@@ -1,21 +1,25 @@
-"""A ladder holds what SPEC 5.4 asks for, is the same for the same data, and refuses what it cannot be built on."""
+"""A ladder holds sides, distances and episodes, is the same for the same data, and refuses unfit data."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers.two_groups import gaussian_catalogue, start_of
+from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import load_catalogue, split_catalogue
-from unseen.shifts import Walk, build_ladder
+from unseen.shifts import LadderSettings, LadderSource, SwapSchedule, build_ladder
 
 CUB = Path(__file__).parents[3] / "shared" / "data" / "cub160_efficientnet_lite0.npz"
-WALK = Walk(swaps=2, easier=3, harder=4, removals=3)
+SCHEDULE = SwapSchedule(swaps=2, easier=3, harder=4, removals=3)
 
 
 def ladder_of(catalogue, **settings):
-    return build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), **{"walk": WALK, **settings})
+    return ladder_from(start_of(catalogue), ladder_source(catalogue), **settings)
+
+
+def ladder_from(start, source, **settings):
+    return build_ladder(source, start, LadderSettings(**{"schedule": SCHEDULE, **settings}))
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +75,14 @@ def test_rungs_are_chosen_by_name_and_by_distance(ladder):
 def test_validation_classes_of_the_start_are_training_classes_of_the_ladder():
     catalogue = gaussian_catalogue()
     start = split_catalogue(catalogue, "first:validation=0.3")
-    made = build_ladder(catalogue, catalogue.reader.features, start, walk=WALK, rungs=["0"])
+    made = ladder_from(start, ladder_source(catalogue), rungs=["0"])
     assert {*made.rungs[0].train, *made.rungs[0].validation} == set(catalogue.class_names[:20])
 
 
 def test_what_it_cannot_be_built_on_is_refused():
     catalogue = gaussian_catalogue()
     with pytest.raises(DataError, match="a row for each item"):
-        build_ladder(catalogue, np.zeros((3, 2)), start_of(catalogue))
+        LadderSource(catalogue, np.zeros((3, 2)))
     small = gaussian_catalogue(classes=14)
     with pytest.raises(DataError, match="at least 8 classes on each side; got '7 and 7'"):
         ladder_of(small)
@@ -90,11 +94,11 @@ def test_what_it_cannot_be_built_on_is_refused():
 def test_a_short_ladder_of_cub_rises_on_both_sides_of_its_start():
     catalogue = load_catalogue(f"features={CUB}")
     # Every tenth dimension: the classes are those of CUB, the time is not.
-    features = np.asarray(catalogue.reader.features[:, ::10], np.float32)
+    features = np.asarray(ladder_source(catalogue).features[:, ::10], np.float32)
     start = split_catalogue(catalogue, "first:validation=0")
     steps = ["-20", "-10", "0", "6", "10", "30", "R22"]
-    walk = Walk(swaps=2, easier=10, harder=15, removals=11)
-    ladder = build_ladder(catalogue, features, start, walk=walk, rungs=steps)
+    schedule = SwapSchedule(swaps=2, easier=10, harder=15, removals=11)
+    ladder = ladder_from(start, LadderSource(catalogue, features), schedule=schedule, rungs=steps)
     assert [rung.step for rung in ladder.rungs] == steps
     for level in ("class_distance", "sample_distance"):
         found = [getattr(rung, level) for rung in ladder.rungs]
@@ -111,5 +115,5 @@ def test_samples_are_measured_at_some_steps_and_at_every_rung(ladder):
     assert set(measured) == {names[0], names[-1], *(rung.step for rung in some.rungs)}
     assert None not in every.values()
     assert all(measured[name] == pytest.approx(every[name], rel=1e-9) for name in measured)
-    with pytest.raises(ConfigError, match="samples must be a whole number"):
+    with pytest.raises(ConfigError, match="samples must be an integer"):
         ladder_of(catalogue, samples=-1)

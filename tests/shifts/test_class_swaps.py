@@ -1,4 +1,4 @@
-"""Swaps follow SPEC 5.2 to the letter, keep every class, and move the sides apart or together."""
+"""Swaps are those of the published script, keep every class, and move the sides apart or together."""
 
 from itertools import pairwise
 
@@ -7,10 +7,10 @@ import pytest
 
 from tests.helpers.two_groups import gaussian_catalogue
 from unseen.evaluation.frechet import class_means, frechet_distance
-from unseen.shifts.class_swaps import FEWEST_CLASSES, Sides, foreignness, remove_classes, swap_classes
+from unseen.shifts.class_swaps import MIN_CLASSES, ClassSplit, own_side_margin, remove_classes, swap_classes
 
 # The two groups that `gaussian_catalogue` makes: half of each starts on the other side.
-PARTED = Sides(np.r_[0:10, 20:30], np.r_[10:20, 30:40])
+PARTED = ClassSplit(np.r_[0:10, 20:30], np.r_[10:20, 30:40])
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,15 @@ def means():
 @pytest.fixture
 def start(means):
     half = len(means) // 2
-    return Sides(np.arange(half), np.arange(half, len(means)))
+    return ClassSplit(np.arange(half), np.arange(half, len(means)))
 
 
 def loop_reference(means, train, test, swaps, iterations, history, easier):
-    """SPEC 5.2, sentence by sentence."""
+    """The class swaps of Milbich et al. as their script does them, with plain lists and loops."""
     train, test = [int(label) for label in train], [int(label) for label in test]
-    used_train, used_test, found = [], [], []
+    used_train: list[int] = []
+    used_test: list[int] = []
+    found = []
     for _ in range(iterations):
         found.append((list(train), list(test)))
         middle_train = np.mean([means[label] for label in train], axis=0)
@@ -93,24 +95,24 @@ def test_a_slot_is_not_swapped_again_while_it_is_in_the_history(means, start):
 
 
 def test_a_history_longer_than_half_a_side_does_not_stop_the_swaps(means):
-    few = Sides(np.arange(4), np.arange(36, 40))
+    few = ClassSplit(np.arange(4), np.arange(36, 40))
     path = list(swap_classes(means, few, swaps=1, iterations=5, history=100))
     assert all((one.train != two.train).any() for one, two in pairwise(path))
 
 
 def test_swaps_beyond_the_slots_are_left_out(means):
-    few = Sides(np.arange(3), np.arange(37, 40))
+    few = ClassSplit(np.arange(3), np.arange(37, 40))
     last = list(swap_classes(means, few, swaps=10, iterations=2, history=1))[-1]
     assert sorted([*last.train, *last.test]) == [0, 1, 2, 37, 38, 39]
 
 
-def test_removal_takes_the_most_foreign_classes_of_both_sides_nested(means, start):
+def test_removal_takes_the_classes_of_smallest_margin_from_both_sides_nested(means, start):
     before = start
     for sides in remove_classes(means, start, removals=2, iterations=4):
         for own, old, other in ((sides.train, before.train, before.test), (sides.test, before.test, before.train)):
             assert len(own) == len(old) - 2
             gone = np.isin(old, own, invert=True)
-            cost = foreignness(means, old, other)
+            cost = own_side_margin(means, old, other)
             assert cost[gone].max() <= cost[~gone].min()
         before = sides
 
@@ -118,7 +120,7 @@ def test_removal_takes_the_most_foreign_classes_of_both_sides_nested(means, star
 def test_removal_raises_the_distance_and_ends_before_a_side_is_too_small(means):
     path = list(remove_classes(means, PARTED, removals=3, iterations=100))
     assert [len(sides.train) for sides in path] == [17, 14, 11, 8]
-    assert min(map(len, path[-1])) >= FEWEST_CLASSES
+    assert min(map(len, path[-1])) >= MIN_CLASSES
     assert (np.diff(distances(means, [PARTED, *path])) > 0).all()
 
 
@@ -127,6 +129,6 @@ def test_nothing_moves_when_classes_are_renamed(means, start):
     renamed = np.empty_like(means)
     renamed[order] = means
     plain = swap_classes(means, start, swaps=2, iterations=5, history=5)
-    other = swap_classes(renamed, Sides(order[start.train], order[start.test]), swaps=2, iterations=5, history=5)
+    other = swap_classes(renamed, ClassSplit(order[start.train], order[start.test]), swaps=2, iterations=5, history=5)
     for one, two in zip(plain, other, strict=True):
         assert (order[one.train] == two.train).all()

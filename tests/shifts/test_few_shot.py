@@ -1,6 +1,8 @@
 """Adaptation moves the last layer alone, asks the same queries before and after, and gains where it can."""
 
 import copy
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,14 +11,23 @@ from scipy import stats
 from torch import nn
 from torch.nn.functional import normalize
 
-from tests.helpers.two_groups import gaussian_catalogue, start_of
+from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
 from unseen.data import CatalogueDataset
 from unseen.evaluation import evaluate
 from unseen.miners.distance import DistanceWeighted
-from unseen.models import Embedder, Identity
-from unseen.shifts import Adaptation, Walk, build_ladder, few_shot, few_shot_on_rung, split_of_rung
+from unseen.models import Backbone, Embedder
+from unseen.shifts import (
+    Adaptation,
+    FewShotSettings,
+    LadderSettings,
+    SwapSchedule,
+    build_ladder,
+    few_shot,
+    few_shot_on_rung,
+    split_of_rung,
+)
 from unseen.shifts.episodes import draw_support, support_and_queries
 from unseen.shifts.few_shot import Estimate, adapt_head, class_members, draw_batch
 
@@ -46,11 +57,17 @@ def support_for(names):
     return draw_support(dict(zip(found.tolist(), counts.tolist(), strict=True)))
 
 
+def adapted_scores(features, names, head, support=None, **settings):
+    """`few_shot` with the support of these classes."""
+    chosen = FewShotSettings(**{"adaptation": QUICK, **settings})
+    return few_shot(features, names, head, support_for(names) if support is None else support, chosen)
+
+
 @pytest.mark.parametrize("shots", [2, 5])
 def test_no_steps_reproduce_the_zero_shot_scores(head, shots):
     features, names = noisy_classes()
     still = Adaptation(iterations={2: 0, 5: 0, 10: 0})
-    found = few_shot(features, names, head, support_for(names), shots=shots, how=still, episodes=3)
+    found = adapted_scores(features, names, head, shots=shots, adaptation=still, episodes=3)
     for gain in found.gains.values():
         assert gain.zero_shot == gain.few_shot
         assert gain.share == Estimate(0, 0, 0)
@@ -67,7 +84,7 @@ def test_zero_shot_scores_are_those_of_the_queries_alone(head):
         ]
     )
     alone = evaluate(head(features[queries]).detach(), names[queries], scores="recall@1", bootstrap=None)
-    found = few_shot(features, names, head, support, shots=5, how=QUICK, episodes=1)
+    found = adapted_scores(features, names, head, support, shots=5, episodes=1)
     assert found.gains["recall@1"].zero_shot == Estimate(alone["recall@1"], None, None)
 
 
@@ -75,11 +92,11 @@ def test_adaptation_gains_where_noise_can_be_dropped_and_leaves_the_head_as_it_w
     features, names = noisy_classes()
     before = copy.deepcopy(head.state_dict())
     kept = features.clone()
-    found = few_shot(features, names, head, support_for(names), shots=10, how=QUICK, episodes=4, distance=12.5)
+    found = adapted_scores(features, names, head, shots=10, episodes=4)
     gain = found.gains["map@1000"]
     assert gain.few_shot.mean > gain.zero_shot.mean
     assert gain.share.low > 0
-    assert (found.episodes, found.classes, found.left_out, found.distance) == (4, 12, 0, 12.5)
+    assert (found.episodes, found.classes, found.left_out, found.distance) == (4, 12, 0, None)
     assert torch.equal(head.weight, before["weight"])
     assert head.weight.grad is None
     assert torch.equal(features, kept)
@@ -87,57 +104,65 @@ def test_adaptation_gains_where_noise_can_be_dropped_and_leaves_the_head_as_it_w
 
 def test_the_same_seed_gives_the_same_numbers(head):
     features, names = noisy_classes()
-    settings = {"shots": 2, "how": QUICK, "episodes": 2}
-    first = few_shot(features, names, head, support_for(names), **settings)
-    assert few_shot(features, names, head, support_for(names), **settings) == first
-    assert few_shot(features, names, head, support_for(names), **settings, seed=1) != first
+    settings = {"shots": 2, "episodes": 2}
+    first = adapted_scores(features, names, head, **settings)
+    assert adapted_scores(features, names, head, **settings) == first
+    assert adapted_scores(features, names, head, **settings, seed=1) != first
 
 
 def test_classes_too_small_for_the_shots_are_left_out_and_counted(head):
     features, names = noisy_classes(per_class=12)
     few = np.concatenate([np.arange(4), np.arange(12, len(names))])
-    found = few_shot(features[few], names[few], head, support_for(names[few]), shots=5, how=QUICK, episodes=1)
+    found = adapted_scores(features[few], names[few], head, shots=5, episodes=1)
     assert (found.classes, found.left_out) == (11, 1)
     with pytest.raises(DataError, match="fewer than 2 test classes have images for 10 shots and 2 queries"):
         small = np.tile([True] * 6 + [False] * 6, 12)
-        few_shot(features[small], names[small], head, support_for(names[small]), shots=10, how=QUICK)
+        adapted_scores(features[small], names[small], head, shots=10)
 
 
 def test_what_cannot_be_asked_is_refused(head):
     features, names = noisy_classes()
     with pytest.raises(ConfigError, match="shots must be one of 2, 5, 10"):
-        few_shot(features, names, head, support_for(names), shots=3)
+        FewShotSettings(shots=3)
     with pytest.raises(DataError, match="the ladder holds 10 episodes; got 11"):
-        few_shot(features, names, head, support_for(names), shots=2, episodes=11)
+        adapted_scores(features, names, head, shots=2, episodes=11)
     with pytest.raises(DataError, match="no last layer to adapt"):
-        few_shot(features, names, nn.Identity(), support_for(names), shots=2)
+        adapted_scores(features, names, nn.Identity(), shots=2)
     with pytest.raises(ConfigError, match="Adaptation: lr"):
         Adaptation(lr=0)
 
 
+class BatchNormed(Backbone):
+    width, has_pretrained_weights = 5, False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.normalisation = nn.BatchNorm1d(5)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.normalisation(rows)
+
+
 def test_a_model_is_adapted_on_a_rung_and_its_backbone_is_not_touched():
     catalogue = gaussian_catalogue(per_class=8, width=5)
-    walk = Walk(swaps=2, easier=0, harder=3, removals=1)
-    ladder = build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), walk=walk, rungs=3)
+    schedule = SwapSchedule(swaps=2, easier=0, harder=3, removals=1)
+    settings = LadderSettings(schedule=schedule, rungs=3)
+    ladder = build_ladder(ladder_source(catalogue), start_of(catalogue), settings)
     split = split_of_rung(ladder, catalogue, 3)
-    backbone = nn.Sequential(Identity(input_shape=(5,)), nn.BatchNorm1d(5))
-    backbone.width, backbone.has_pretrained_weights = 5, False
-    model = Embedder(backbone, embedding_size=4)
+    model = Embedder(BatchNormed(), embedding_size=4)
     with torch.no_grad():
         model.head.weight.copy_(torch.eye(5)[:4])
         model.head.bias.zero_()
     before = copy.deepcopy(model.state_dict())
     items = CatalogueDataset(catalogue)
-    found = few_shot_on_rung(model, items, split, ladder, shots=2, how=QUICK, episodes=2)
+    found = few_shot_on_rung(model, items, split, ladder, FewShotSettings(shots=2, adaptation=QUICK, episodes=2))
     assert found.distance == ladder.rungs[2].class_distance
     assert found.classes == split.classes["test"]
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     features = model.backbone.eval()(torch.from_numpy(catalogue.reader.features[split.test])).detach()
     names = np.array(catalogue.class_names)[catalogue.labels[split.test]]
-    again = few_shot(
-        features, names, model.head, ladder.support, shots=2, how=QUICK, episodes=2, distance=found.distance
-    )
-    assert again == found
+    again = adapted_scores(features, names, model.head, ladder.support, shots=2, episodes=2)
+    assert replace(again, distance=found.distance) == found
 
 
 def test_an_interval_is_students():
@@ -151,7 +176,7 @@ def test_an_interval_is_students():
 def test_a_head_learns_on_its_support(head):
     features, names = noisy_classes()
     labels = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    adapted = adapt_head(head, features, labels, iterations=30, how=QUICK, seed=0)
+    adapted: Any = adapt_head(head, features, labels, iterations=30, adaptation=QUICK, seed=0)
     # The noise is turned down against the signal.
     share = (adapted.weight[:, 6:].square().sum() / adapted.weight[:, :6].square().sum()).item()
     assert share < 0.8 * 30 / 6
@@ -181,7 +206,7 @@ def test_few_classes_all_come_with_as_many_images_as_fit(classes, images, each):
 def test_adaptation_equals_a_plain_loop_of_adam_over_the_same_batches(head):
     features, names = noisy_classes()
     labels = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    adapted = adapt_head(head, features, labels, iterations=12, how=QUICK, seed=5)
+    adapted: Any = adapt_head(head, features, labels, iterations=12, adaptation=QUICK, seed=5)
     weight, first, second = head.weight.detach().double(), 0.0, 0.0
     for step in range(12):
         rows = draw_batch(class_members(labels), QUICK.batch_size, derive(5, "few-shot batch", step))

@@ -1,4 +1,4 @@
-"""The aggregated score reproduces Table 3 of O; ranks and shares follow their definitions."""
+"""The aggregated score reproduces Table 3 of Milbich et al.; ranks and relative scores follow their definitions."""
 
 import csv
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from unseen.core.errors import ConfigError
 from unseen.shifts import aggregated_score, rank_changes, ranks, relative_to_mean
 
-# SPEC 5.2: Frechet distances of the published splits.
+# Frechet distances of the published splits (Milbich et al., arXiv:2107.09562).
 DISTANCES = {
     "CARS196": [8.59, 14.33, 32.18, 43.58, 63.29, 86.48, 101.17, 123.03],
     "SOP": [3.43, 24.59, 53.47, 99.38, 135.53, 155.25, 189.81, 235.10],
@@ -22,7 +22,7 @@ with open(Path(__file__).parent / "assets" / "aggregated_scores.csv", newline=""
 def test_table_3_follows_from_tables_5_and_6(row):
     scores = [float(row[f"rung {number}"]) for number in range(1, 9)]
     found = aggregated_score(DISTANCES[row["data"]], scores)
-    # Printed with one decimal from scores of two; the published DiVA on Cars contradicts its own table (SPEC 5.5).
+    # Printed with one decimal from scores of two; the published DiVA on Cars contradicts its own table.
     tolerance = 0.3 if (row["data"], row["method"]) == ("CARS196", "DiVA") else 0.06
     assert found == pytest.approx(float(row["printed"]), abs=tolerance)
 
@@ -39,19 +39,19 @@ def test_a_constant_score_is_its_aggregate_and_a_line_its_middle():
 
 def test_neither_scale_nor_order_of_the_distances_matters():
     generator = np.random.default_rng(0)
-    places, scores = generator.normal(size=6), generator.normal(size=(2, 6))
-    found = aggregated_score(places, scores)
+    positions, scores = generator.normal(size=6), generator.normal(size=(2, 6))
+    found = aggregated_score(positions, scores)
     assert found.shape == (2,)
     order = generator.permutation(6)
-    assert aggregated_score(40 * places[order] - 7, scores[:, order]) == pytest.approx(found)
+    assert aggregated_score(40 * positions[order] - 7, scores[:, order]) == pytest.approx(found)
 
 
 @pytest.mark.parametrize(
-    ("places", "scores"), [([1], [1]), ([1, 1], [1, 2]), ([1, 2], [1, 2, 3]), ([1, np.nan], [1, 2]), ([1, 2], 3)]
+    ("positions", "scores"), [([1], [1]), ([1, 1], [1, 2]), ([1, 2], [1, 2, 3]), ([1, np.nan], [1, 2]), ([1, 2], 3)]
 )
-def test_distances_that_span_nothing_are_refused(places, scores):
+def test_distances_that_span_nothing_are_refused(positions, scores):
     with pytest.raises(ConfigError, match="aggregated_score"):
-        aggregated_score(places, scores)
+        aggregated_score(positions, scores)
 
 
 SCORES = {"a": [0.9, 0.5, 0.3], "b": [0.8, 0.5, 0.4], "c": [0.7, 0.6, np.nan]}
@@ -68,9 +68,9 @@ def test_ranks_begin_with_the_best_and_are_shared_by_ties():
     assert (lower["a"][0], lower["b"][0]) == (1, 2)
 
 
-def test_a_gain_of_places_is_above_zero():
+def test_a_gain_of_rank_is_above_zero():
     assert rank_changes(SCORES)["b"].tolist() == [-0.5, 1.5]
-    assert sum(own for own in rank_changes(SCORES).values()).tolist() == [0, 0]
+    assert np.sum(list(rank_changes(SCORES).values()), axis=0).tolist() == [0, 0]
 
 
 def test_shares_above_and_below_the_mean_sum_to_zero():

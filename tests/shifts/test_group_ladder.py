@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.many_groups import SIZES, grouped_catalogue
+from tests.helpers.two_groups import ladder_source
 from unseen.core.errors import ConfigError, DataError
 from unseen.evaluation.frechet import class_means, frechet_distance
-from unseen.shifts import build_group_ladder, read_ladder, split_of_rung, write_ladder
-from unseen.shifts.group_ladder import divide_by_groups
+from unseen.shifts import LadderSource, build_group_ladder, read_ladder, split_of_rung, write_ladder
+from unseen.shifts.group_ladder import split_by_groups
 
 LARGE = [name for name, size in SIZES.items() if size >= 8]
 
@@ -20,7 +21,7 @@ def catalogue():
 
 
 def ladder_by(catalogue, **settings):
-    return build_group_ladder(catalogue, catalogue.reader.features, **settings)
+    return build_group_ladder(ladder_source(catalogue), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +72,9 @@ def test_distances_are_those_of_the_sides_and_rise(catalogue, ladder):
 
 
 def test_steps_share_as_many_training_classes_as_they_can(catalogue):
-    divisions = divide_by_groups(catalogue)
+    splits = split_by_groups(catalogue)
     groups = np.array(catalogue.class_groups)
-    one, other = (set(divisions[name].train.tolist()) for name in ("middle", "far"))
+    one, other = (set(splits[name].train.tolist()) for name in ("middle", "far"))
     # What only one of them trains on belongs to the other's group, or fills a place that such a class leaves free.
     foreign = {label for label in one - other if groups[label] != "far"}
     assert len(foreign) <= len([label for label in other if groups[label] == "middle"])
@@ -125,7 +126,7 @@ def test_named_groups_alone_decide_how_many_classes_a_side_has(catalogue):
         ({}, {"rungs": ["tiny"]}, DataError, "group 'tiny' is too small .* got 3"),
         ({}, {"rungs": ["midle"]}, ConfigError, "no group 'midle'; did you mean 'middle'"),
         ({}, {"rungs": ["far", "far"]}, ConfigError, "different groups"),
-        ({}, {"rungs": ["mixed"]}, ConfigError, "different groups, one at least"),
+        ({}, {"rungs": ["mixed"]}, ConfigError, "different groups, at least one"),
         ({}, {"rungs": 2}, ConfigError, "has from 3 to 4 rungs; got 2"),
         ({}, {"rungs": 5}, ConfigError, "has from 3 to 4 rungs; got 5"),
         ({}, {"seed": -1}, ConfigError, "seed"),
@@ -138,4 +139,4 @@ def test_what_it_cannot_be_built_on_is_refused(catalogue, changes, settings, err
 
 def test_features_of_other_items_are_refused(catalogue):
     with pytest.raises(DataError, match="a row for each item"):
-        build_group_ladder(catalogue, np.zeros((3, 2)))
+        LadderSource(catalogue, np.zeros((3, 2)))

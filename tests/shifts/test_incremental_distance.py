@@ -5,8 +5,8 @@ import pytest
 
 from tests.helpers.two_groups import gaussian_catalogue
 from unseen.evaluation.frechet import frechet_distance
-from unseen.shifts.class_swaps import Sides, swap_classes
-from unseen.shifts.incremental_distance import ClassRows, Distances
+from unseen.shifts.class_swaps import ClassSplit, swap_classes
+from unseen.shifts.incremental_distance import ClassSplitDistances, RowsByClass
 
 
 def afresh(features, labels, sides):
@@ -26,11 +26,11 @@ def both(distances, sides):
 def test_distances_along_a_path_are_those_computed_afresh(width):
     catalogue = gaussian_catalogue(width=width)
     features, labels = catalogue.reader.features.astype(np.float64), catalogue.labels
-    distances = Distances(features, labels)
-    start = Sides(np.arange(20), np.arange(20, 40))
+    distances = ClassSplitDistances(features, labels)
+    start = ClassSplit(np.arange(20), np.arange(20, 40))
     path = list(swap_classes(distances.means, start, swaps=2, iterations=8, history=5))
     # Steps in both directions, a jump, and classes that go for good.
-    for sides in [*path, path[0], Sides(path[3].train[4:], path[3].test[2:])]:
+    for sides in [*path, path[0], ClassSplit(path[3].train[4:], path[3].test[2:])]:
         assert both(distances, sides) == pytest.approx(afresh(features, labels, sides), rel=1e-9)
 
 
@@ -41,7 +41,7 @@ def test_classes_that_differ_by_a_shift_alone_are_at_its_square():
     centres = np.concatenate([pattern, pattern + np.array([3, 4, 0, 0, 0])])
     labels = np.repeat(np.arange(20), 30)
     features = centres[labels] + np.tile(cloud, (20, 1))
-    found = both(Distances(features, labels), Sides(np.arange(10), np.arange(10, 20)))
+    found = both(ClassSplitDistances(features, labels), ClassSplit(np.arange(10), np.arange(10, 20)))
     assert found == pytest.approx({"class": 25, "sample": 25}, abs=1e-9)
 
 
@@ -51,19 +51,21 @@ def test_classes_that_differ_by_spread_alone_are_at_the_difference_of_their_devi
     corners = np.concatenate([np.eye(dimensions), -np.eye(dimensions)]) * np.sqrt((2 * dimensions - 1) / 2)
     means = np.concatenate([one * corners, two * corners])
     labels = np.arange(len(means))
-    found = Distances(means, labels).between(Sides(labels[: len(corners)], labels[len(corners) :]), "class")
+    found = ClassSplitDistances(means, labels).between(
+        ClassSplit(labels[: len(corners)], labels[len(corners) :]), "class"
+    )
     assert found == pytest.approx(dimensions * (one - two) ** 2, abs=1e-9)
 
 
-def test_a_division_against_itself_is_at_zero():
+def test_a_class_split_against_itself_is_at_zero():
     catalogue = gaussian_catalogue()
     same = np.arange(20)
-    found = both(Distances(catalogue.reader.features, catalogue.labels), Sides(same, same.copy()))
+    found = both(ClassSplitDistances(catalogue.reader.features, catalogue.labels), ClassSplit(same, same.copy()))
     assert found == pytest.approx({"class": 0, "sample": 0}, abs=1e-9)
 
 
 def test_rows_of_classes_are_found_in_any_order_of_the_labels():
     labels = np.array([2, 0, 1, 0, 2, 2])
-    rows = ClassRows(np.arange(12.0).reshape(6, 2), labels)
-    assert rows.of(np.array([2, 0])).tolist() == [0, 1, 3, 4, 5]
+    rows = RowsByClass(np.arange(12.0).reshape(6, 2), labels)
+    assert rows.rows_of(np.array([2, 0])).tolist() == [0, 1, 3, 4, 5]
     assert rows.moments_of(np.array([1])).mean.tolist() == [4, 5]

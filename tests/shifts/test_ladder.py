@@ -5,18 +5,18 @@ import json
 
 import pytest
 
-from tests.helpers.two_groups import gaussian_catalogue, start_of
+from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.core.config import canonical_json
 from unseen.core.errors import DataError
-from unseen.shifts import Walk, build_ladder, read_ladder, write_ladder
+from unseen.shifts import LadderSettings, SwapSchedule, build_ladder, read_ladder, write_ladder
 from unseen.shifts.ladder import rung_of
 
 
 @pytest.fixture(scope="module")
 def ladder():
     catalogue = gaussian_catalogue()
-    walk = Walk(swaps=2, easier=0, harder=3, removals=2)
-    return build_ladder(catalogue, catalogue.reader.features, start_of(catalogue), walk=walk, rungs=4)
+    settings = LadderSettings(schedule=SwapSchedule(swaps=2, easier=0, harder=3, removals=2), rungs=4)
+    return build_ladder(ladder_source(catalogue), start_of(catalogue), settings)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_change_of_any_part_is_noticed(path, change):
         ("{", "not valid JSON"),
         ("[]", "not a ladder of splits"),
         ('{"format": "other"}', "not a ladder of splits"),
-        ('{"format": "unseen ladder", "version": 2}', "ladder of version 2; use one of version 1"),
+        ('{"format": "unseen ladder", "version": 2}', "ladder of version 2. This version of unseen reads version 1"),
         ('{"format": "unseen ladder", "version": 1}', "was changed"),
     ],
 )
@@ -80,17 +80,17 @@ def test_what_is_no_ladder_is_refused(tmp_path, content, words):
 
 def written_as_true(path, content):
     """A file whose hash fits its content, as a forger would write it."""
-    held = {key: value for key, value in content.items() if key not in ("format", "version", "hash")}
-    path.write_text(json.dumps({**content, "hash": hashlib.sha256(canonical_json(held).encode()).hexdigest()}))
+    body = {key: value for key, value in content.items() if key not in ("format", "version", "hash")}
+    path.write_text(json.dumps({**content, "hash": hashlib.sha256(canonical_json(body).encode()).hexdigest()}))
 
 
 FORGED = {
-    "stands twice on rung 1": lambda content: content["rungs"][0]["test"].append(content["rungs"][0]["train"][0]),
+    "occurs twice on rung 1": lambda content: content["rungs"][0]["test"].append(content["rungs"][0]["train"][0]),
     "class 'emu' that the ladder does not list": lambda content: content["rungs"][0]["test"].append("emu"),
     "the support of class 'class 00' names an image twice": lambda content: content["support"].update(
         {"class 00": [[1, 1]]}
     ),
-    "or one that is not there": lambda content: content["support"].update({"class 00": [[99]]}),
+    "or one that does not exist": lambda content: content["support"].update({"class 00": [[99]]}),
     "rungs: Input should be a valid list": lambda content: content.update(rungs="none"),
     "rungs.0.train": lambda content: content["rungs"][0].update(train=None),
     "more: Unexpected keyword argument": lambda content: content.update(more=1),

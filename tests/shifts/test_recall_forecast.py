@@ -6,13 +6,13 @@ import pytest
 from tests.helpers.two_groups import gaussian_catalogue
 from unseen.core.errors import DataError
 from unseen.shifts.recall_forecast import (
-    Crowding,
     Recall,
     ScoredRung,
+    SpreadEffect,
     chance_rate,
-    crowding,
-    expect,
+    forecast_recall,
     gallery_recall,
+    spread_effect,
     spread_of,
     spread_of_fewer,
     spread_within,
@@ -27,8 +27,18 @@ def rungs(*pairs, deviation=0.1, known=50, spread=0.5):
     ]
 
 
+def forecast(scored, shift, **settings):
+    """The forecast; untyped, as its numbers may be None."""
+    return forecast_recall(scored, shift, **settings)
+
+
+def effect_of(rows, labels, **settings):
+    """The effect of spread; untyped, as there may be none."""
+    return spread_effect(rows, labels, **settings)
+
+
 def test_between_rungs_the_recall_is_read_from_the_line():
-    found = expect(rungs((0, 0.8), (10, 0.6), (20, 0.4)), 5, classes=50)
+    found = forecast(rungs((0, 0.8), (10, 0.6), (20, 0.4)), 5, classes=50)
     assert found.place == "between"
     assert found.near == (1, 2)
     assert found.value == pytest.approx(0.7)
@@ -37,16 +47,16 @@ def test_between_rungs_the_recall_is_read_from_the_line():
 
 
 def test_a_bend_widens_the_interval():
-    straight = expect(rungs((0, 0.8), (10, 0.6), (20, 0.4)), 5, classes=50)
-    bent = expect(rungs((0, 0.8), (10, 0.75), (20, 0.4)), 5, classes=50)
+    straight = forecast(rungs((0, 0.8), (10, 0.6), (20, 0.4)), 5, classes=50)
+    bent = forecast(rungs((0, 0.8), (10, 0.75), (20, 0.4)), 5, classes=50)
     assert bent.high - bent.low > straight.high - straight.low
 
 
-def test_sides_that_are_unlike_at_one_distance_widen_the_interval():
+def test_sides_of_different_recall_at_one_distance_widen_the_interval():
     ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
     other = Recall(0.7, 0.1, 50, 0.5)
-    both = [ScoredRung(each.number, each.distance, each.shift, each.recall, other) for each in ladder]
-    found = expect(both, 5, classes=50)
+    both = [ScoredRung(rung.number, rung.distance, rung.shift, rung.recall, other) for rung in ladder]
+    found = forecast(both, 5, classes=50)
     assert found.value == pytest.approx(0.7)
     # Both rungs nearby differ by 0.1 from their other sides.
     error = np.sqrt(0.1**2 * 2 / 50 + 0.1**2 / 2)
@@ -55,17 +65,17 @@ def test_sides_that_are_unlike_at_one_distance_widen_the_interval():
 
 def test_nothing_is_extrapolated():
     ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
-    beyond = expect(ladder, 20.5, classes=50)
+    beyond = forecast(ladder, 20.5, classes=50)
     assert (beyond.place, beyond.near, beyond.value, beyond.low) == ("beyond", (3,), None, None)
-    below = expect(ladder, -3, classes=50)
+    below = forecast(ladder, -3, classes=50)
     assert (below.place, below.near, below.value) == ("below", (1,), 0.8)
     with pytest.raises(DataError, match="at least two measured rungs; got 1"):
-        expect(ladder[:1], 5, classes=50)
+        forecast(ladder[:1], 5, classes=50)
 
 
 def test_the_order_of_rungs_does_not_matter():
     ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
-    assert expect(ladder[::-1], 12, classes=20) == expect(ladder, 12, classes=20)
+    assert forecast(ladder[::-1], 12, classes=20) == forecast(ladder, 12, classes=20)
 
 
 def test_recall_equals_a_loop_and_smaller_galleries_are_easier():
@@ -111,21 +121,21 @@ def test_chance_explains_the_distance_of_random_groups_of_any_size():
         assert np.mean(found) == pytest.approx(rate * (1 / count + 1 / (120 - count)), rel=0.5)
 
 
-def test_recalls_are_brought_to_the_spread_of_deployment_as_far_as_galleries_reach():
+def test_recalls_are_corrected_to_the_spread_of_deployment_as_far_as_galleries_reach():
     ladder = rungs((0, 0.8), (10, 0.6), (20, 0.4))
-    known = Crowding(slope=2.0, low=0.4, high=0.6, misfit=0.0)
+    known = SpreadEffect(slope=2.0, low=0.4, high=0.6, misfit=0.0)
     for spread, value in ((0.5, 0.7), (0.45, 0.6), (0.55, 0.8), (0.3, 0.5), (0.9, 0.9)):
-        assert expect(ladder, 5, classes=50, spread=spread, crowded=known).value == pytest.approx(value)
-    # Sides that are unlike only because one is more crowded do not widen the interval.
+        assert forecast(ladder, 5, classes=50, spread=spread, effect=known).value == pytest.approx(value)
+    # Sides that differ only because one is more crowded do not widen the interval.
     crowded_side = Recall(0.6, 0.1, 50, 0.4)
     first = ScoredRung(1, 0, 0, Recall(0.8, 0.1, 50, 0.5), crowded_side)
     second = ScoredRung(2, 10, 10, Recall(0.8, 0.1, 50, 0.5), crowded_side)
-    plain = expect(rungs((0, 0.8), (10, 0.8)), 5, classes=50)
-    same = expect([first, second], 5, classes=50, spread=0.5, crowded=known)
+    plain = forecast(rungs((0, 0.8), (10, 0.8)), 5, classes=50)
+    same = forecast([first, second], 5, classes=50, spread=0.5, effect=known)
     assert (same.value, same.low) == pytest.approx((plain.value, plain.low))
-    assert expect([first, second], 5, classes=50).low < same.low
-    doubtful = Crowding(slope=2.0, low=0.4, high=0.6, misfit=0.05)
-    found = expect([first, second], 5, classes=50, spread=0.5, crowded=doubtful)
+    assert forecast([first, second], 5, classes=50).low < same.low
+    doubtful = SpreadEffect(slope=2.0, low=0.4, high=0.6, misfit=0.05)
+    found = forecast([first, second], 5, classes=50, spread=0.5, effect=doubtful)
     assert found.value - found.low == pytest.approx(2.0096 * np.sqrt(0.1**2 * 2 / 50 + 0.05**2), rel=1e-4)
 
 
@@ -156,7 +166,7 @@ def test_crowded_classes_have_less_spread_and_less_recall():
     )
     labels = np.repeat(np.arange(60), 12)
     rows = centres[labels] + generator.normal(size=(720, 16))
-    found = crowding(rows, labels, classes=20)
+    found = effect_of(rows, labels, classes=20)
     assert found.slope > 0
     near, far = (gallery_recall(rows[side], labels[side], classes=20) for side in (labels >= 30, labels < 30))
     assert near.spread < far.spread
@@ -165,12 +175,12 @@ def test_crowded_classes_have_less_spread_and_less_recall():
     assert abs((far.value - near.value) - found.slope * (far.spread - near.spread)) < 0.5 * (far.value - near.value)
 
 
-def test_crowding_is_not_told_from_too_few_classes_or_from_noise():
+def test_an_effect_of_spread_is_not_read_from_too_few_classes_or_from_noise():
     generator = np.random.default_rng(1)
     labels = np.repeat(np.arange(20), 6)
     noise = generator.normal(size=(120, 200))
-    assert crowding(noise, labels, classes=19) is None
-    assert crowding(noise, labels, classes=10).slope == 0
+    assert effect_of(noise, labels, classes=19) is None
+    assert effect_of(noise, labels, classes=10).slope == 0
     # Classes of a single image have nothing to find.
     singles = np.concatenate([noise, generator.normal(size=(30, 200))])
-    assert crowding(singles, np.concatenate([labels, np.arange(20, 50)]), classes=19) is None
+    assert effect_of(singles, np.concatenate([labels, np.arange(20, 50)]), classes=19) is None

@@ -5,7 +5,7 @@ import pytest
 
 from unseen.core.errors import BatchError, DataError
 from unseen.evaluation.frechet import frechet_distance, moments
-from unseen.shifts.small_sample_distance import corrected_distance, corrected_trace, tailedness
+from unseen.shifts.small_sample_distance import corrected_distance, corrected_trace, relative_kurtosis
 
 WIDTH = 60
 SPREADS = np.exp(np.linspace(1, -2, WIDTH))
@@ -55,11 +55,11 @@ def test_lengths_that_vary_are_corrected_for_too():
 def test_a_gaussian_has_no_tails_and_a_mixture_of_scales_has():
     generator = np.random.default_rng(0)
     plain = sample(generator, 4000)
-    assert tailedness(plain, moments(plain)) == pytest.approx(1, abs=0.03)
+    assert relative_kurtosis(plain, moments(plain)) == pytest.approx(1, abs=0.03)
     # Lengths squared of mean 1 and variance 1/4 multiply the fourth moment by 1.25.
     scaled = sample(generator, 20000, lengths=generator.gamma(4, 0.25, size=20000))
-    assert tailedness(scaled, moments(scaled)) == pytest.approx(1.25 * (1 + 0.04), abs=0.06)
-    assert tailedness(np.zeros((4, 2)), moments(np.zeros((4, 2)))) == 1
+    assert relative_kurtosis(scaled, moments(scaled)) == pytest.approx(1.25 * (1 + 0.04), abs=0.06)
+    assert relative_kurtosis(np.zeros((4, 2)), moments(np.zeros((4, 2)))) == 1
 
 
 def test_one_dimension_of_many_rows_needs_no_correction():
@@ -88,7 +88,7 @@ def test_scale_goes_with_the_square_and_a_rotation_changes_nothing():
 def test_few_samples_are_refused_with_what_would_do():
     generator = np.random.default_rng(0)
     with pytest.raises(
-        DataError, match=r"50 samples are too few for a distance in 60 dimensions; use at least \d+ sam"
+        DataError, match=r"50 samples are too few for a distance in 60 dimensions. Use at least \d+ sam"
     ):
         corrected_distance(sample(generator, 400), sample(generator, 50))
     with pytest.raises(DataError, match="1 samples are too few"):
@@ -106,5 +106,5 @@ def test_fewer_dimensions_take_fewer_samples_and_are_never_farther_apart():
 
 
 def test_samples_of_two_widths_are_refused():
-    with pytest.raises(BatchError, match="one width"):
+    with pytest.raises(BatchError, match="the same width"):
         corrected_distance(np.zeros((9, 2)), np.zeros((9, 3)))

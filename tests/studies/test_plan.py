@@ -32,8 +32,8 @@ def share(**record):
 def test_a_split_may_be_run_by_some_methods_and_with_some_seeds():
     whole = make_plan().cells()
     some = make_plan(**share(methods=["triplet", "raw pixels"], seeds=[0])).cells()
-    kept = [cell for cell in whole if cell.split == "characters" or (cell.method != "margin" and cell.seed == 0)]
-    assert some == kept
+    expected = [cell for cell in whole if cell.split == "characters" or (cell.method != "margin" and cell.seed == 0)]
+    assert some == expected
     assert len(some) == 7
 
 
@@ -124,22 +124,22 @@ def test_a_skip_rule_leaves_out_the_cells_that_match_all_its_labels():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sedes": [0]}, "a plan has no 'sedes'; did you mean 'seeds'?"),
-        ({"seeds": []}, "seeds must be a list of different whole numbers"),
-        ({"seeds": [0, 0]}, "different whole numbers"),
-        ({"seeds": [True]}, "different whole numbers"),
-        ({"seeds": 3}, "different whole numbers"),
-        ({"seeds": [-1]}, "different whole numbers"),
-        ({"data": {}}, "data must be a mapping of labels that is not empty"),
+        ({"sedes": [0]}, "plan 'demo': unknown setting 'sedes'; did you mean 'seeds'?"),
+        ({"seeds": []}, "seeds must be a list of different integers >= 0"),
+        ({"seeds": [0, 0]}, "different integers"),
+        ({"seeds": [True]}, "different integers"),
+        ({"seeds": 3}, "different integers"),
+        ({"seeds": [-1]}, "different integers"),
+        ({"data": {}}, "data must be a mapping that is not empty"),
         ({"data": {"glyphs": {"size": 3}}}, "a data must be a name or a mapping with a 'name'"),
-        ({"methods": {"margin": "margin"}}, "methods: margin must be a mapping of settings; got 'margin'"),
-        ({"methods": {3: {}}}, "a label in methods must be a text; got 3"),
+        ({"methods": {"margin": "margin"}}, "methods: margin must be a mapping; got 'margin'"),
+        ({"methods": {3: {}}}, "methods: a label must be a string that is not empty; got 3"),
         ({"methods": {"a": {"seed": 3}}}, "methods: a may not hold 'seed', the grid sets it"),
         ({"methods": {"a": {"seeds": [0.5]}}}, "methods: a: seeds must be"),
         ({"base": {"data": {"name": "glyphs"}}}, "base may not hold 'data'"),
         ({"baseline": "margn"}, "baseline names a method 'margn' that the plan lacks; did you mean 'margin'?"),
-        ({"baseline": ["margin"]}, "baseline names a method '['margin']' that the plan lacks"),
-        ({"name": ""}, "name must be a text"),
+        ({"baseline": ["margin"]}, "baseline must be a string; got ['margin']"),
+        ({"name": ""}, "name must be a string that is not empty; got ''"),
         (share(methods="margin"), "splits: scripts: methods must be a list of different labels; got 'margin'"),
         (share(methods=["margin", "margin"]), "methods must be a list of different labels"),
         (
@@ -150,10 +150,21 @@ def test_a_skip_rule_leaves_out_the_cells_that_match_all_its_labels():
         (share(seeds=[0, 0]), "splits: scripts: seeds must be"),
         (share(seeds=[2]), "splits: scripts: its methods run with seeds [0, 1]; got [2]"),
         (share(methods=["raw pixels"], seeds=[1]), "its methods run with seeds [0]; got [1]"),
-        ({"skip": [{"method": "margin"}]}, "a skip rule needs a label and a 'why'"),
-        ({"skip": [{"why": "no"}]}, "a skip rule needs a label and a 'why'"),
-        ({"skip": [{"metod": "margin", "why": "no"}]}, "a skip rule has no 'metod'; did you mean 'method'?"),
-        ({"skip": [{"method": "margn", "why": "no"}]}, "names a method that the plan lacks; got 'margn'"),
+        ({"skip": [{"method": "margin"}]}, "skip: 0: the setting 'why' is missing"),
+        ({"skip": [{"why": "no"}]}, "a skip rule needs a label; got {'why': 'no'}"),
+        ({"skip": [{"metod": "margin", "why": "no"}]}, "skip: 0: unknown setting 'metod'; did you mean 'method'?"),
+        (
+            {"skip": [{"method": "margn", "why": "no"}]},
+            "names a method 'margn' that the plan lacks; did you mean 'margin'?",
+        ),
+        (
+            {"skip": [{"split": "script", "why": "no"}]},
+            "names a split 'script' that the plan lacks; did you mean 'scripts'?",
+        ),
+        ({"skip": [{"seed": 2, "why": "no"}]}, "names a seed '2' that the plan lacks"),
+        ({"skip": [{"method": "margin", "why": ""}]}, "skip: 0: why must be a string that is not empty; got ''"),
+        ({"described": {"script": "letters"}}, "described names a split 'script' that the plan lacks"),
+        ({"analyses": {"ladder": None}}, "analyses: ladder must be a mapping; got None"),
     ],
 )
 def test_a_plan_that_is_wrong_is_refused_with_a_sentence(changes, message):
@@ -163,7 +174,7 @@ def test_a_plan_that_is_wrong_is_refused_with_a_sentence(changes, message):
 
 
 def test_a_plan_without_methods_is_refused():
-    with pytest.raises(ConfigError, match="a plan needs 'data'"):
+    with pytest.raises(ConfigError, match="plan 'demo': the setting 'data' is missing"):
         Plan.from_mapping({"name": "demo"})
 
 

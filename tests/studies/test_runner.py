@@ -8,8 +8,11 @@ import pytest
 from tests.studies import toy_cells
 from unseen.core.config import hash_of
 from unseen.core.errors import ConfigError, UnseenError
+from unseen.core.processes import identity
+from unseen.studies.executors import LocalExecutor
+from unseen.studies.executors.base import Ended, Failed, Finished, Progressed, Ready
 from unseen.studies.plan import Cell
-from unseen.studies.runner import STORE, run_study, seconds_left
+from unseen.studies.runner import STORE, RunnerSettings, run_study, seconds_left
 from unseen.studies.store import Store
 
 
@@ -18,8 +21,9 @@ def make_cells(*deeds, skip=""):
     return [Cell(hash_of(config), "toy", "all", config["does"], config["number"], config, skip) for config in configs]
 
 
-def run(cells, folder, **settings):
-    return run_study(cells, folder, toy_cells.deadly_cell, **({"workers": 2, "threads": 1, "quiet": True} | settings))
+def run(cells, folder, *, workers=2, threads=1, plan=None, **settings):
+    executor = LocalExecutor(toy_cells.deadly_cell, workers=workers, threads=threads)
+    return run_study(cells, folder, executor, plan=plan, settings=RunnerSettings(**{"quiet": True, **settings}))
 
 
 def attempts_of(folder, cell):
@@ -34,9 +38,9 @@ def test_every_cell_ends_in_its_own_way_and_the_others_still_run(tmp_path):
     assert outcome.done == outcome.finished_now == 3
     died, raised, broke, nonsense = (state.error for state in outcome.failed)
     assert died == "its process ended with signal SIGKILL (the last of 3 attempts that went wrong)"
-    assert raised == "'birds' holds no image; use a folder with one sub-folder per class"
+    assert raised == "'birds' holds no image. Use a folder with one sub-folder per class."
     assert broke == "ZeroDivisionError: in ~/secret (the last of 3 attempts that went wrong)"
-    assert nonsense.startswith("a cell must give JSON without NaN")
+    assert nonsense.startswith("a cell must return JSON without NaN")
     with Store(outcome.store) as store:
         assert [result.cell for result in store.results()] == [cells[0], cells[5], cells[6]]
         assert store.plan() == {"name": "demo"}
@@ -56,7 +60,7 @@ def test_every_cell_ends_in_its_own_way_and_the_others_still_run(tmp_path):
 
 def test_a_study_that_is_done_starts_no_process(tmp_path, monkeypatch):
     run(make_cells("well"), tmp_path)
-    monkeypatch.setattr("unseen.studies.worker_process.subprocess.Popen", None)
+    monkeypatch.setattr("unseen.studies.executors.local.subprocess.Popen", None)
     assert run(make_cells("well"), tmp_path).done == 1
 
 
@@ -74,6 +78,59 @@ def test_one_worker_does_many_cells_and_another_plan_leaves_their_results(tmp_pa
         assert store.results()[:3] == before
 
 
+def test_cells_get_the_cache_of_the_study_and_keep_their_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = run(make_cells("well"), tmp_path / "study", cache=Path("shared"))
+    with Store(outcome.store) as store:
+        (result,) = store.results()
+    assert result.content["cache"] == str(tmp_path / "shared")
+    assert result.cell == make_cells("well")[0]
+
+
+class InThisProcess:
+    """An executor without processes: cells run when they are sent; every second worker is lost with its cell."""
+
+    workers = 2
+
+    def __init__(self):
+        self.messages = []
+        self.started = self.sent = 0
+        self.is_stopped = False
+
+    def start(self, of):
+        self.started += 1
+        worker = identity()
+        self.messages.append(Ready(worker))
+        return worker
+
+    def send(self, worker, job):
+        self.sent += 1
+        if self.sent % 2 == 0:
+            self.messages.append(Ended(worker, "the machine was lost"))
+        else:
+            self.messages += [Progressed(worker, 1, 2, "half"), Finished(worker, job.cell, {"config": job.config})]
+
+    def receive(self, timeout):
+        messages, self.messages = self.messages, []
+        return messages
+
+    def stop(self, *, gracefully):
+        self.is_stopped = gracefully
+
+
+def test_the_runner_needs_nothing_of_an_executor_but_its_protocol(tmp_path):
+    executor = InThisProcess()
+    cells = make_cells("a", "b", "c", "d")
+    outcome = run_study(cells, tmp_path, executor, settings=RunnerSettings(quiet=True, max_attempts=10))
+    assert [state.state for state in outcome.cells] == ["done"] * 4
+    assert executor.started > 2, "lost workers are replaced"
+    assert executor.is_stopped
+    with Store(outcome.store) as store:
+        assert [result.content["config"] for result in store.results()] == [cell.config for cell in cells]
+        lost = [state.faults for state in store.cells()]
+    assert sum(lost) == executor.sent - 4
+
+
 def test_skipped_cells_do_not_run(tmp_path):
     outcome = run(make_cells("die", skip="it would die"), tmp_path)
     assert [(state.state, state.error) for state in outcome.cells] == [("skipped", "it would die")]
@@ -81,17 +138,17 @@ def test_skipped_cells_do_not_run(tmp_path):
 
 
 def test_a_function_that_workers_cannot_import_is_refused_before_anything_starts(tmp_path):
-    def inner(config, folder, progress):
+    def inner(job, progress):
         return {}
 
     for function in (inner, toy_cells.Nested.cell):
-        with pytest.raises(ConfigError, match="use a function at the top of a module"):
-            run_study(make_cells("well"), tmp_path / "study", function)
+        with pytest.raises(ConfigError, match="Define it at the top level of a module"):
+            run_study(make_cells("well"), tmp_path / "study", LocalExecutor(function))
     assert not (tmp_path / "study").exists()
 
 
 def test_workers_that_cannot_start_are_an_error_and_no_fault_of_the_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr("unseen.studies.runner.address_of", lambda function: ("no_such_module", "cell"))
+    monkeypatch.setattr("unseen.studies.executors.local.import_path", lambda function: ("no_such_module", "cell"))
     with pytest.raises(UnseenError, match=r"do not start: its process ended with exit code 1 .*no_such_module"):
         run(make_cells("well"), tmp_path)
     with Store(tmp_path / STORE) as store:
@@ -100,7 +157,7 @@ def test_workers_that_cannot_start_are_an_error_and_no_fault_of_the_cells(tmp_pa
 
 @pytest.mark.parametrize("settings", [{"workers": 0}, {"threads": 0}, {"max_attempts": 0}])
 def test_settings_out_of_range_are_refused(tmp_path, settings):
-    with pytest.raises(ConfigError, match=r"must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match=r"must be an integer >= 1; got 0"):
         run(make_cells("well"), tmp_path, **settings)
 
 
@@ -133,3 +190,35 @@ def test_time_left_counts_the_cells_in_hand_by_what_they_told():
     assert seconds_left(["slow"] * 3, [("slow", 5.0, 0.5)], {}, 1) == 35.0
     assert seconds_left([], [("slow", 4.0, 0.0)], {"slow": [10.0]}, 1) == 6.0
     assert seconds_left([], [("slow", 40.0, 0.0)], {"slow": [10.0]}, 1) == 0.0
+
+
+class SlowToEnd(InThisProcess):
+    """Every worker breaks its first cell and takes its time to end; a cell sent to it meanwhile is lost."""
+
+    def __init__(self):
+        super().__init__()
+        self.broken = []
+        self.lost = 0
+
+    def send(self, worker, job):
+        if worker in self.broken:
+            self.lost += 1
+        elif len(self.broken) < 2:
+            self.broken.append(worker)
+            self.messages.append(Failed(worker, job.cell, "the device is busy", is_final=False))
+        else:
+            self.messages.append(Finished(worker, job.cell, {}))
+
+    def receive(self, timeout):
+        messages, self.messages = self.messages, []
+        ended = [message.worker for message in messages if isinstance(message, Failed)]
+        self.messages = [Ended(worker, "its process ended with exit code 0") for worker in ended]
+        return messages
+
+
+def test_a_worker_that_is_about_to_end_gets_no_other_cell(tmp_path):
+    executor = SlowToEnd()
+    outcome = run_study(make_cells("a", "b", "c"), tmp_path, executor, settings=RunnerSettings(quiet=True))
+    assert outcome.done == 3
+    assert executor.lost == 0
+    assert sum(state.faults for state in outcome.cells) == 2

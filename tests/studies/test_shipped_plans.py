@@ -31,8 +31,8 @@ def small_plan(name, methods=None):
     content["base"] |= SMALL
     content["data"] = {"glyphs": {"name": "glyphs", "size": 8, "max_per_class": 3}}
     content["seeds"] = [0]
-    kept = content["methods"] if methods is None else {label: content["methods"][label] for label in methods}
-    return Plan.from_mapping({**content, "methods": kept})
+    chosen = content["methods"] if methods is None else {label: content["methods"][label] for label in methods}
+    return Plan.from_mapping({**content, "methods": chosen})
 
 
 def run_here(plan, folder):
@@ -42,7 +42,7 @@ def run_here(plan, folder):
         store.set_plan(plan_cells(plan), plan.to_mapping())
         owner = identity()
         while (cell := store.claim(owner)) is not None:
-            store.finish(cell.name, owner, run(cell.config, folder / "cells" / cell.name, check_files=False))
+            store.finish(cell.name, owner, run(cell.config, folder / "cells" / cell.name))
 
 
 @pytest.mark.parametrize("name", ["regularisation", "p-switch", "mixup", "methods"])
@@ -94,6 +94,7 @@ def test_a_study_of_two_equal_methods_finds_no_difference(tmp_path):
     content = collect(tmp_path)
     (table,) = rankings(content)
     paired = paired_differences(content, table)
+    assert paired is not None
     assert paired.scores == ("recall@1", "map@1000", "nmi", "rho")
     assert paired.left_out == ()
     (own,) = paired.entries

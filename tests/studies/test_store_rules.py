@@ -216,17 +216,17 @@ def test_sixty_cells_get_sixty_results_while_the_clock_jumps_about(store, clock)
     draws = random.Random(5)
     store.set_plan(make_cells(60), {})
     owners = [identity() for _ in range(3)]
-    held = dict.fromkeys(owners)
+    running: dict[str, Cell] = {}
     results = 0
     while results < 60:
         clock.now += draws.choice([-1e7, -100.0, 0.0, 100.0, 1e7])
         owner = draws.choice(owners)
-        if held[owner] is None:
-            held[owner] = store.claim(owner)
-        else:
-            store.finish(held[owner].name, owner, {"number": held[owner].config["number"]})
-            held[owner] = None
+        if owner in running:
+            cell = running.pop(owner)
+            store.finish(cell.name, owner, {"number": cell.config["number"]})
             results += 1
+        elif (claimed := store.claim(owner)) is not None:
+            running[owner] = claimed
     assert [result.content["number"] for result in store.results()] == list(range(60))
     assert sum(state.attempts for state in store.cells()) == 60
 
@@ -265,7 +265,7 @@ def test_a_skipped_cell_waits_when_the_rule_is_gone(store):
 
 
 def test_a_cell_under_a_false_name_is_refused_and_nothing_changes(store):
-    with pytest.raises(StoreError, match="does not bear the name of its configuration"):
+    with pytest.raises(StoreError, match="is not named by the hash of its configuration"):
         store.set_plan([*make_cells(1, "new"), Cell("abc", "a", "b", "c", 0, {})], {"name": "false"})
     assert len(store.cells(of_all_plans=True)) == 3
     assert store.plan() == {"name": "demo"}
@@ -293,7 +293,7 @@ def damage(store, statement):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("PRAGMA user_version=2", "its schema is 2, this version knows 1; use that version"),
+        ("PRAGMA user_version=2", "its schema is 2, this version knows 1. Use that version"),
         ("PRAGMA application_id=7", "is not a store of unseen"),
         ("PRAGMA user_version=0", "is not a store of unseen"),
         ("CREATE VIEW more AS SELECT * FROM cells", "has other tables"),
@@ -337,7 +337,7 @@ def test_an_altered_plan_is_refused(store):
 
 def test_what_is_no_database_is_refused(tmp_path):
     path = tmp_path / "study.sqlite"
-    with pytest.raises(StoreError, match="is not there"):
+    with pytest.raises(StoreError, match="does not exist"):
         Store(path)
     path.write_bytes(b"")
     with pytest.raises(StoreError, match="is empty"):
@@ -363,7 +363,7 @@ def test_a_network_file_system_is_refused(store, tmp_path, monkeypatch):
     for kind in ("nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.glusterfs", "ceph"):
         monkeypatch.setattr(database, "file_system_of", lambda path, mounts, kind=kind: kind)
         for act in (lambda: Store(store.path), lambda: create_store(tmp_path / "new.sqlite")):
-            with pytest.raises(StoreError, match=f"lies on a network file system; got '{kind}'"):
+            with pytest.raises(StoreError, match=f"is on a network file system; got '{kind}'"):
                 act()
     for kind in ("ext4", "overlay", "tmpfs", "fuse.ext4", ""):
         monkeypatch.setattr(database, "file_system_of", lambda path, mounts, kind=kind: kind)
@@ -415,5 +415,5 @@ def test_a_store_keeps_its_content_over_a_change_of_journal(store, tmp_path, mon
 def test_a_store_that_cannot_be_made_is_an_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
-    with pytest.raises(StoreError, match="cannot make"):
+    with pytest.raises(StoreError, match="cannot create"):
         create_store(blocked / "study.sqlite")

@@ -1,5 +1,7 @@
 import json
 import shutil
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +23,11 @@ from unseen.core.registry import REGISTRIES
 from unseen.methods.plain import PlainObjective
 from unseen.models import build_embedder
 from unseen.runs import prepare, run
-from unseen.training.checkpoints import flatten_optimizer, restore_optimizer
 from unseen.training.optimizers import Adam, parameter_groups
+from unseen.training.resume import flatten_optimizer, restore_optimizer
 from unseen.training.stream import ItemKeys
 
-RECIPES = {
+RECIPES: dict[str, dict[str, Any]] = {
     "triplet with distance mining": {"loss": "triplet", "miner": "distance"},
     "margin with learnt boundaries": {"loss": "margin:beta_mode=per_class", "miner": "distance"},
     "proxy anchor": {"loss": "proxy_anchor", "optimizer": "adamw", "schedule": "cosine:warmup=3"},
@@ -167,7 +169,12 @@ def test_a_non_finite_number_stops_the_run_before_the_step_and_names_the_batch(
     settings = poisoned_job(features, part, monkeypatch)
     weights = []
     real = torch.optim.Adam.step
-    monkeypatch.setattr(torch.optim.Adam, "step", lambda self, *a: (real(self, *a), weights.append(1))[0])
+
+    def counted(self, *arguments):
+        weights.append(1)
+        return real(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", counted)
     with pytest.raises(NonFiniteError, match=f"step 3: ({named}).*batch: row"):
         run(settings, tmp_path / "run")
     assert len(weights) == 3
@@ -178,7 +185,7 @@ def test_a_non_finite_number_stops_the_run_before_the_step_and_names_the_batch(
 
 def test_a_non_finite_parameter_or_embedding_is_named(features, tmp_path, monkeypatch):
     real = torch.optim.Adam.step
-    calls = []
+    calls: list[Path] = []
 
     def break_weights(self, *args):
         real(self, *args)
@@ -194,7 +201,7 @@ def test_a_non_finite_parameter_or_embedding_is_named(features, tmp_path, monkey
 
 def test_batches_without_pairs_stop_the_run_with_advice(features, tmp_path):
     settings = settings_for(features, sampler="samples_per_class:batch_size=4,per_class=1", epochs=30, loss="triplet")
-    with pytest.raises(BatchError, match="gave the loss no pair.*per_class >= 2"):
+    with pytest.raises(BatchError, match="had no pair or tuple for the loss.*per_class >= 2"):
         run(settings, tmp_path / "run")
 
 
@@ -211,7 +218,7 @@ def test_a_losses_own_parameters_are_trained_at_their_own_rate():
 def test_a_loss_of_another_library_trains_in_the_same_loop(features, tmp_path, monkeypatch):
     foreign = pytest.importorskip("pytorch_metric_learning.losses")
 
-    class Foreign(foreign.ProxyAnchorLoss):
+    class Foreign(foreign.ProxyAnchorLoss):  # type: ignore[name-defined]  # a library that may not be installed
         """Another library's loss under the names of ours."""
 
         def __init__(self, *, num_classes: int, embedding_size: int) -> None:
@@ -280,7 +287,7 @@ def test_a_restored_optimiser_has_its_parameters_memory_layout():
 
 def test_an_interrupt_in_the_middle_of_a_removal_leaves_nothing(features, tmp_path, monkeypatch):
     real = shutil.rmtree
-    calls = []
+    calls: list[Path] = []
 
     def interrupted(path, **options):
         if path.exists() and not calls:

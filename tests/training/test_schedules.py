@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -25,7 +27,8 @@ def test_closed_forms():
 
 def test_each_group_keeps_its_own_base_rate():
     one, two = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
-    optimizer = torch.optim.SGD([{"params": [one]}, {"params": [two], "lr": 5.0}], lr=1.0)
+    groups: list[dict[str, Any]] = [{"params": [one]}, {"params": [two], "lr": 5.0}]
+    optimizer = torch.optim.SGD(groups, lr=1.0)
     for factor in (0.1, 0.5, 0.25):
         apply_schedule(optimizer, factor)
         assert [group["lr"] for group in optimizer.param_groups] == [factor, 5 * factor]

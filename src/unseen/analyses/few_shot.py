@@ -14,7 +14,7 @@ from unseen.core.errors import DataError
 from unseen.core.registry import nearest
 from unseen.figures.style import GREY, MARKS, SERIES, label, panels
 from unseen.runs.run_few_shot import few_shot_of_runs
-from unseen.shifts import Adaptation, FewShot
+from unseen.shifts import Adaptation, FewShotResult
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.shifts.few_shot import SCORES, Gain
 from unseen.studies import Store
@@ -37,7 +37,7 @@ class AdaptedCell:
     split: str
     method: str
     seed: int
-    found: FewShot
+    found: FewShotResult
 
 
 def read_adapted(

@@ -1,4 +1,4 @@
-"""The command line: it parses, calls, and prints; whatever it can do, Python can do too."""
+"""The command line: parses options, calls the package, prints results. Everything it does can be done from Python."""
 
 import os
 import signal
@@ -6,25 +6,25 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one sentence and exit code 2, Ctrl-C is exit code 130."""
+    """Run the command line; user errors print one sentence and exit with 2, Ctrl-C exits with 130."""
     from unseen.cli.app import app
     from unseen.core.errors import UnseenError
 
-    # `kill` ends a run as Ctrl-C does: the same clean way out, workers included.
+    # `kill` ends a run as Ctrl-C does, with the same cleanup of files and workers.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
-    except UnseenError as problem:
-        _say(problem.message)
+    except UnseenError as error:
+        _print_error(error.message)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone; there is nobody left to tell.
+        # The reader of our output (head, less) has closed the pipe; stop Python from flushing into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as problem:
-        _say(f"{problem.strerror or problem}: {problem.filename or 'no file named'}")
+    except OSError as error:
+        _print_error(f"{error.strerror or error}: {error.filename or 'no file named'}")
         sys.exit(2)
 
 
-def _say(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     sys.stderr.write(f"unseen: {sentence}\n")

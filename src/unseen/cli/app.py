@@ -1,37 +1,45 @@
-"""The commands. Nothing heavy is imported before a command needs it, so that help and lists are quick."""
+"""The commands. Heavy packages are imported inside the commands, so that help and lists start quickly."""
 
 from typing import Annotated
 
 import typer
 
-from unseen.cli import analysing, data, listing, measuring, shifting, showing, splits, studying, training
+from unseen.cli import analysing, data, splits
+from unseen.cli.calibrate import calibrate
+from unseen.cli.compare import compare
+from unseen.cli.demo import demo
+from unseen.cli.embed import embed
+from unseen.cli.evaluate import evaluate
+from unseen.cli.failures import failures
+from unseen.cli.list import list_components
+from unseen.cli.report import report
+from unseen.cli.shift_check import shift_check
+from unseen.cli.show import show
+from unseen.cli.study import study
+from unseen.cli.train import train
 
 app = typer.Typer(
     name="unseen",
-    help="Deep metric learning: embeddings for classes never seen in training, and an honest measure of them.",
+    help="Deep metric learning: train embeddings that retrieve classes never seen in training, and evaluate them.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-app.command("demo", help="Run the study that ships with the package and write its report.")(studying.demo)
-app.command("train", help="Train one model and score it on unseen classes.")(training.train)
-app.command("evaluate", help="Score embeddings, or a trained run, on unseen classes.")(measuring.evaluate)
-app.command("compare", help="Compare two runs, or two files of embeddings, on the same test set.")(measuring.compare)
-app.command("failures", help="Show where a run, or embeddings, fail: queries, classes, near duplicates.")(
-    measuring.failures
+app.command("demo", help="Run the study that ships with the package and write its report.")(demo)
+app.command("train", help="Train one model and score it on unseen classes.")(train)
+app.command("evaluate", help="Score embeddings, or a trained run, on unseen classes.")(evaluate)
+app.command("compare", help="Compare two runs, or two files of embeddings, on the same test set.")(compare)
+app.command("failures", help="Show where a model fails: worst queries, confused classes, near duplicates.")(failures)
+app.command("calibrate", help="Find the similarity threshold that tells the same item from another.")(calibrate)
+app.command("embed", help="Write the embeddings of any data by a trained run.")(embed)
+app.command("shift-check", help="Measure the shift from training to deployment data and forecast recall.")(shift_check)
+app.command("study", help="Run a grid of data x split x method x seed; resumes an interrupted one.")(study)
+app.command("report", help="Write the HTML report and the tables of a study or a run.")(report)
+app.command("list", help="List losses, miners, samplers, backbones, data, splits, scores, recipes, studies, ...")(
+    list_components
 )
-app.command("calibrate", help="Find the similarity that tells the same item from another.")(measuring.calibrate)
-app.command("embed", help="Write embeddings of any data by a trained run.")(measuring.embed)
-app.command("shift-check", help="Say how far deployment data are from training data, and what recall to expect.")(
-    shifting.shift_check
-)
-app.command("study", help="Run a grid of data x split x method x seed; an interrupted one continues.")(studying.study)
-app.command("report", help="Write the HTML report and the tables of a study or a run.")(studying.report)
-app.command("list", help="List what there is: losses, miners, samplers, backbones, data, splits, scores, ...")(
-    listing.list_
-)
-app.command("show", help="Show a run as it would happen, with every setting written out.")(showing.show)
+app.command("show", help="Print the complete settings of a run without running it.")(show)
 app.command("toy", help="Show on 2D toy examples what keeps an embedding from collapsing, and what does not.")(
     analysing.toy
 )
@@ -40,8 +48,8 @@ app.add_typer(data.app, name="data")
 app.add_typer(splits.app, name="splits")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         import unseen
 
         typer.echo(f"unseen {unseen.__version__}")
@@ -51,7 +59,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options that stand before a command."""
+    """Options before a command."""

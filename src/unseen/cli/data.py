@@ -1,65 +1,66 @@
-"""`unseen data check` and `unseen data info`: whether data is whole, and what it holds."""
+"""`unseen data check` and `unseen data info`: integrity and statistics of a data set."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from unseen.cli import options
+from unseen.core.config import Record
 
 if TYPE_CHECKING:
     from unseen.data import Catalogue, IntegrityReport, Split
     from unseen.data.summary import ImageSizes, PartSummary
 
-app = typer.Typer(help="Check data, and say what it holds.", no_args_is_help=True)
+app = typer.Typer(help="Check the integrity of data and print its statistics.", no_args_is_help=True)
 
 Data = Annotated[
     str, typer.Option(help="cub200=DIR, cars196=DIR, sop=DIR, inshop=DIR, folder=DIR, table=FILE.csv, ...")
 ]
-Split_ = Annotated[
-    str | None, typer.Option("--split", help="The split to look at; the data's own when left out, if it states one.")
+SplitOption = Annotated[
+    str | None, typer.Option("--split", help="The split to use; by default the one that the data states, if any.")
 ]
 
-_SHOWN = 20
+_MAX_LINES = 20
 
 
-@app.command("check", help="Decode every image once, record sums, and find broken files and duplicates.")
+@app.command("check", help="Decode every image once, record checksums, and find broken files and duplicates.")
 def check(
     data: Data,
-    split: Split_ = None,
+    split: SplitOption = None,
     workers: Annotated[int, typer.Option(help="Processes that decode images.")] = 2,
     as_json: options.Json = False,
 ) -> None:
-    """Check every image file; exit code 2 when one is broken."""
+    """Check every image file; exit code 2 if one is broken."""
     from unseen.core.console import console
     from unseen.data import check_integrity, load_catalogue
 
     catalogue = load_catalogue(data)
-    before = catalogue.reader.content_hash()
-    found = check_integrity(catalogue, _split_of(catalogue, split), workers=workers)
-    content = _findings(catalogue, found)
+    hash_before = catalogue.reader.content_hash()
+    report = check_integrity(catalogue, _read_split(catalogue, split), workers=workers)
+    content = _as_mapping(catalogue, report)
     if as_json:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        _print_findings(catalogue, found, content)
-        if catalogue.reader.content_hash() != before:
+        _print_report(catalogue, report, content)
+        if catalogue.reader.content_hash() != hash_before:
             console().print("the fingerprint is a new one: runs, studies and caches from before are of other data")
-    if found.broken or found.altered:
+    if report.broken or report.altered:
         raise typer.Exit(2)
 
 
 @app.command("info", help="Print counts, class sizes and image sizes; draw a contact sheet.")
 def info(
     data: Data,
-    split: Split_ = None,
-    sheet: Annotated[Path | None, typer.Option(help="A PNG to write: some images of some classes.")] = None,
+    split: SplitOption = None,
+    sheet: Annotated[Path | None, typer.Option(help="A PNG file to write: some images of some classes.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print what the data holds."""
+    """Print the statistics of a data set."""
     from unseen.core.console import console
     from unseen.core.errors import ConfigError
     from unseen.data import load_catalogue
@@ -68,7 +69,7 @@ def info(
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise ConfigError("data info: --sheet must end in .png", got=str(sheet))
     catalogue = load_catalogue(data)
-    chosen = _split_of(catalogue, split)
+    chosen = _read_split(catalogue, split)
     parts, sizes = summarize_parts(catalogue, chosen), image_sizes(catalogue)
     if as_json:
         content = {
@@ -92,26 +93,19 @@ def _print_info(catalogue: "Catalogue", parts: "list[PartSummary]", sizes: "Imag
     from unseen.core.console import table
 
     screen = Console(highlight=False)
-    rows = [
-        [
-            part.name,
-            f"{part.images:,}",
-            f"{part.classes:,}",
-            f"{part.smallest:,}",
-            f"{part.median:g}",
-            f"{part.largest:,}",
-        ]
-        for part in parts
-    ]
+    rows = []
+    for part in parts:
+        class_sizes = [f"{part.smallest:,}", f"{part.median:g}", f"{part.largest:,}"]
+        rows.append([part.name, f"{part.images:,}", f"{part.classes:,}", *class_sizes])
     columns = ["part", "images", "classes", "smallest class", "median class", "largest class"]
     screen.print(table(escape(catalogue.describe()), columns, rows))
     if sizes is not None:
         pixels = [["width", *map(str, sizes.width)], ["height", *map(str, sizes.height)]]
         screen.print(table("pixels", ["", "smallest", "median", "largest"], pixels))
         common = ", ".join(f"{width} x {height} ({count:,} times)" for (width, height), count in sizes.commonest)
-        screen.print(f"commonest: {common}")
+        screen.print(f"most common: {common}")
         if sizes.unreadable:
-            screen.print(f"files whose header cannot be read: {sizes.unreadable:,} (unseen data check names them)")
+            screen.print(f"files with unreadable headers: {sizes.unreadable:,} (unseen data check names them)")
     screen.print(f"fingerprint: {catalogue.fingerprint}")
 
 
@@ -126,8 +120,8 @@ def _write_sheet(catalogue: "Catalogue", split: "Split | None", path: Path) -> N
     write_bytes(path, buffer.getvalue())
 
 
-def _split_of(catalogue: "Catalogue", record: str | None) -> "Split | None":
-    """The split that was asked for, or the one that the data states, as it states it."""
+def _read_split(catalogue: "Catalogue", record: str | None) -> "Split | None":
+    """The requested split, or the one that the data states."""
     from unseen.data import split_catalogue
 
     if record is None and catalogue.fixed_split is None:
@@ -135,49 +129,47 @@ def _split_of(catalogue: "Catalogue", record: str | None) -> "Split | None":
     return split_catalogue(catalogue, record or "given:validation=0")
 
 
-def _findings(catalogue: "Catalogue", found: "IntegrityReport") -> dict[str, Any]:
-    def named(groups: tuple[tuple[int, ...], ...]) -> list[list[str]]:
+def _as_mapping(catalogue: "Catalogue", report: "IntegrityReport") -> Record:
+    def ids(groups: tuple[tuple[int, ...], ...]) -> list[list[str]]:
         return [[catalogue.ids[index] for index in group] for group in groups]
 
     return {
-        "files": found.files,
-        "broken": list(found.broken),
-        "altered": [catalogue.ids[index] for index in found.altered],
-        "duplicates": named(found.duplicates),
-        "crossing": named(found.crossing),
-        "confused": named(found.confused),
+        "files": report.files,
+        "broken": list(report.broken),
+        "altered": [catalogue.ids[index] for index in report.altered],
+        "duplicates": ids(report.duplicates),
+        "crossing": ids(report.crossing),
+        "confused": ids(report.confused),
         "fingerprint": catalogue.fingerprint,
-        "record": str(found.record),
+        "record": str(report.record),
     }
 
 
-def _print_findings(catalogue: "Catalogue", found: "IntegrityReport", content: dict[str, Any]) -> None:
+def _print_report(catalogue: "Catalogue", report: "IntegrityReport", content: Record) -> None:
     from unseen.core.console import table
 
     screen = Console(highlight=False)
-    told = [f"broken: {each}" for each in found.broken]
-    told += [f"altered: {each}" for each in content["altered"]]
-    crossing, confused = set(found.crossing), set(found.confused)
-    for group in sorted(found.duplicates, key=lambda each: each not in crossing):
-        words = [word for word, kind in (("two sides", crossing), ("two classes", confused)) if group in kind]
-        names = " = ".join(catalogue.ids[each] for each in group)
-        told.append(f"same pixels: {names} ({' and '.join(words) or 'one class'})")
-    for line in told[:_SHOWN]:
+    lines = [f"broken: {name}" for name in report.broken]
+    lines += [f"altered: {name}" for name in content["altered"]]
+    crossing, confused = set(report.crossing), set(report.confused)
+    for group in sorted(report.duplicates, key=lambda group: group not in crossing):
+        spans = [span for span, groups in (("two sides", crossing), ("two classes", confused)) if group in groups]
+        names = " = ".join(catalogue.ids[index] for index in group)
+        lines.append(f"same pixels: {names} ({' and '.join(spans) or 'one class'})")
+    for line in lines[:_MAX_LINES]:
         screen.print(line, markup=False, soft_wrap=True)
-    if len(told) > _SHOWN:
-        screen.print(f"and {len(told) - _SHOWN:,} more: --json lists all")
-    titles = {
-        "broken": "broken files",
-        "altered": "altered since the last check, though size and time are not",
-        "duplicates": "groups of images with the same pixels",
-        "crossing": "such groups on two sides of the split",
-        "confused": "such groups in two classes",
+    if len(lines) > _MAX_LINES:
+        screen.print(f"and {len(lines) - _MAX_LINES:,} more: --json lists all")
+    counts = {
+        "intact images": report.files - len(report.broken),
+        "broken files": len(report.broken),
+        "altered since the last check, with the same size and time": len(report.altered),
+        "groups of images with the same pixels": len(report.duplicates),
+        "such groups on two sides of the split": len(report.crossing),
+        "such groups in two classes": len(report.confused),
     }
-    counts = [("whole images", found.files - len(found.broken))]
-    counts += [(title, len(getattr(found, key))) for key, title in titles.items()]
-    screen.print(
-        table(escape(catalogue.describe()), ["found", "number"], [[name, f"{count:,}"] for name, count in counts])
-    )
-    screen.print(f"sums are recorded in {found.record}", markup=False, soft_wrap=True)
-    by = "sizes and times, as files are broken" if found.broken else "content"
-    screen.print(f"fingerprint by {by}: {catalogue.fingerprint}")
+    rows = [[name, f"{count:,}"] for name, count in counts.items()]
+    screen.print(table(escape(catalogue.describe()), ["finding", "number"], rows))
+    screen.print(f"checksums are recorded in {report.record}", markup=False, soft_wrap=True)
+    basis = "sizes and times, as files are broken" if report.broken else "content"
+    screen.print(f"fingerprint by {basis}: {catalogue.fingerprint}")

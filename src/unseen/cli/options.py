@@ -4,15 +4,13 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from unseen.core.config import read_yaml
+from unseen.core.config import Record, read_yaml
 
-Config = Annotated[
-    Path | None, typer.Argument(help="A YAML file of settings, or a run's folder; options stand over it.")
-]
+Config = Annotated[Path | None, typer.Argument(help="A YAML file of settings, or a run's folder; options override it.")]
 Data = Annotated[
     str | None,
     typer.Option(
@@ -24,33 +22,35 @@ Split = Annotated[
     str | None,
     typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given, ladder=FILE:rung=3"),
 ]
-Protocol = Annotated[str | None, typer.Option(help="A paper's settings under all others: R, K, D or O.")]
-Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm name: resnet50:weights=FILE")]
+Protocol = Annotated[
+    str | None, typer.Option(help="A paper's complete settings as defaults: R, K, D or O (unseen show --protocol R).")
+]
+Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm model: resnet50:weights=FILE")]
 Loss = Annotated[str | None, typer.Option(help="A loss with its settings: margin:beta=1.2; none trains nothing")]
 Miner = Annotated[str | None, typer.Option(help="A miner for the loss: distance:upper_cutoff=1.4")]
-Method = Annotated[str | None, typer.Option(help="What is trained beside the loss: s2sd, diva, mixup, uniform_prior")]
+Method = Annotated[str | None, typer.Option(help="An objective around the loss: s2sd, diva, mixup, uniform_prior")]
 Recipe = Annotated[str | None, typer.Option(help="A published combination by name: r_margin (unseen list recipes)")]
 Sampler = Annotated[str | None, typer.Option(help="samples_per_class:batch_size=112,per_class=2")]
 Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size=32")]
 Optimizer = Annotated[str | None, typer.Option(help="adam:lr=1e-5, adamw, sgd")]
 Schedule = Annotated[str | None, typer.Option(help="constant, cosine:warmup=100, step:at=[0.6,0.85]")]
 Epochs = Annotated[int | None, typer.Option(help="Epochs of training.")]
-Embedding = Annotated[
-    int | None, typer.Option(help="Width of the embedding; 0 leaves the backbone's features without a head.")
+EmbeddingSize = Annotated[
+    int | None, typer.Option(help="Embedding size; 0 uses the backbone's features without a head.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of every random draw.")]
 BatchNorm = Annotated[str | None, typer.Option(help="auto, frozen (statistics frozen, affine trained) or trained")]
-Clip = Annotated[float | None, typer.Option(help="Largest gradient norm.")]
+Clip = Annotated[float | None, typer.Option(help="Maximum gradient norm.")]
 Patience = Annotated[int | None, typer.Option(help="Stop after this many epochs without a better validation score.")]
-ChooseBy = Annotated[str | None, typer.Option(help="Validation score that picks the epoch, or 'last'.")]
-ChooseOn = Annotated[str | None, typer.Option(help="Classes that pick the epoch: validation; or test (optimistic).")]
-Depth = Annotated[str | None, typer.Option(help="full (all weights), top (above --cut) or frozen (a head alone)")]
-Cut = Annotated[str | None, typer.Option(help="Stage from which depth top trains: blocks.5, layer4")]
-Views = Annotated[int | None, typer.Option(help="Cached views of an image: 1 plain; more, augmented ones besides.")]
-Head = Annotated[str | None, typer.Option(help="How the head begins: random, identity or whitening")]
-Autocast = Annotated[bool | None, typer.Option(help="bfloat16 in the backbone where the device has it.")]
+ChooseBy = Annotated[str | None, typer.Option(help="Validation score that selects the epoch, or 'last'.")]
+ChooseOn = Annotated[str | None, typer.Option(help="Classes that select the epoch: validation, or test (optimistic).")]
+Depth = Annotated[str | None, typer.Option(help="full (all weights), top (above --cut) or frozen (only the head)")]
+Cut = Annotated[str | None, typer.Option(help="First trained stage at depth top: blocks.5, layer4")]
+Views = Annotated[int | None, typer.Option(help="Cached views per image: 1 is plain; further ones are augmented.")]
+Head = Annotated[str | None, typer.Option(help="Initialization of the head: random, identity or whitening")]
+Autocast = Annotated[bool | None, typer.Option(help="Use bfloat16 in the backbone where the device supports it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Cache = Annotated[Path | None, typer.Option(help="Folder of caches for the depths top and frozen.")]
+Cache = Annotated[Path | None, typer.Option(help="Cache folder for the depths top and frozen.")]
 Workers = Annotated[int, typer.Option(help="Processes that decode images (train) or run cells (study).")]
 
 
@@ -72,7 +72,7 @@ def _run_settings(
     optimizer: Optimizer = None,
     schedule: Schedule = None,
     epochs: Epochs = None,
-    embedding_size: Embedding = None,
+    embedding_size: EmbeddingSize = None,
     head: Head = None,
     batch_norm: BatchNorm = None,
     clip_gradients: Clip = None,
@@ -82,35 +82,35 @@ def _run_settings(
     autocast: Autocast = None,
     seed: Seed = None,
 ) -> None:
-    """The options that describe a run; a signature only."""
+    """The options that describe a run; only the signature is used."""
 
 
 def takes_run_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every option that describes a run; it gets them as one mapping, its argument `settings`."""
+    """Add every option that describes a run to a command, which receives them as one mapping, `settings`."""
     shared = inspect.signature(_run_settings).parameters
-    own = {name: each for name, each in inspect.signature(command).parameters.items() if name != "settings"}
+    own = {name: option for name, option in inspect.signature(command).parameters.items() if name != "settings"}
 
     @wraps(command)
-    def with_settings(**given: Any) -> None:
-        options = {name: given.pop(name) for name in shared}
-        command(settings=_settings_from(options.pop("config"), options), **given)
+    def with_settings(**values: object) -> None:
+        options = {name: values.pop(name) for name in shared}
+        command(settings=_merge(options.pop("config"), options), **values)
 
-    both = [*shared.values(), *own.values()]
-    with_settings.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in both]
+    parameters = [*shared.values(), *own.values()]
+    with_settings.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions accept it, stubs do not
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     )
-    with_settings.__annotations__ = {each.name: each.annotation for each in both}
+    with_settings.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_settings
 
 
-def _settings_from(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a run: those of a YAML file or of a run's folder, with the options that were given over them."""
-    if config is not None and config.is_dir():
-        config = config / "run.json"  # JSON is YAML
-    settings = {} if config is None else read_yaml(config)
-    given = {key: value for key, value in options.items() if value is not None}
-    if given.get("loss") == "none":
-        given["loss"] = None
-    if given.get("embedding_size") == 0:
-        given["embedding_size"] = None
-    return {**settings.get("recipe", settings), **given}
+def _merge(config: object, options: Record) -> Record:
+    """The settings of a YAML file or of a run's folder, overridden by the options that were stated."""
+    settings: Record = {}
+    if isinstance(config, Path):
+        settings = read_yaml(config / "run.json" if config.is_dir() else config)  # JSON is YAML
+    stated = {name: value for name, value in options.items() if value is not None}
+    if stated.get("loss") == "none":
+        stated["loss"] = None
+    if stated.get("embedding_size") == 0:
+        stated["embedding_size"] = None
+    return {**settings.get("recipe", settings), **stated}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from unseen.runs.frozen_features import Pooled
-    from unseen.shifts import Ladder, Rung, Walk
+    from unseen.shifts import Ladder, LadderSettings, Rung
 
 app = typer.Typer(help="Build and show ladders of splits, from easy to hard.", no_args_is_help=True)
 
@@ -62,7 +62,7 @@ def build(
     from unseen.core.errors import ConfigError
     from unseen.runs.frozen_features import pooled_features
     from unseen.shifts import write_ladder
-    from unseen.studies.plan_ladder import group_ladder
+    from unseen.studies.preparation import group_ladder
 
     check_choice("splits build", "--by", by, ("swaps", "groups"))
     if out.suffix.lower() != ".json":
@@ -80,11 +80,12 @@ def build(
         walked |= {f"--{key}": value for key, value in own.items()}
         for name, value in walked.items():
             if value is not None:
-                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Use no {name}.")
+                raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Leave {name} out.")
         make = partial(group_ladder, rungs=rungs if steps is None else _listed(steps), seed=seed)
     else:
-        walk, chosen = _walk_and_rungs(data, rungs, distances, steps, own)
-        make = partial(_by_swaps, walk=walk, chosen=chosen, every_step=every_step, seed=seed)
+        built = _swap_settings(data, _chosen(rungs, distances, steps), steps == "published", own)
+        settings_of_ladder = replace(built, seed=seed, samples=None if every_step else built.samples)
+        make = partial(_by_swaps, settings=settings_of_ladder)
     ladder = make(pooled_features(settings, cache=cache, workers=workers))
     write_ladder(out, ladder)
     _print(ladder)
@@ -94,50 +95,34 @@ def build(
     screen.print(f"then: unseen train --data {data} --split ladder={out}:rung=1", markup=False, soft_wrap=True)
 
 
-def _walk_and_rungs(
-    data: str, rungs: int | None, distances: str | None, steps: str | None, own: dict[str, int | None]
-) -> "tuple[Walk, int | list[float] | list[str]]":
+def _swap_settings(
+    data: str, rungs: int | list[float] | list[str], is_published: bool, own: dict[str, int | None]
+) -> "LadderSettings":
     from unseen.core.config import as_record
     from unseen.core.errors import ConfigError
-    from unseen.shifts import PUBLISHED, Walk
+    from unseen.shifts import PUBLISHED_LADDERS, LadderSettings, SwapSchedule
 
-    walk, chosen = Walk(), _chosen(rungs, distances, steps)
-    if steps == "published":
+    schedule = SwapSchedule()
+    if is_published:
         name = as_record(data, "data")["name"]
-        if name not in PUBLISHED:
+        if name not in PUBLISHED_LADDERS:
             raise ConfigError(
-                f"no ladder of {name} was published", hint=f"Use --rungs, or data of {', '.join(PUBLISHED)}."
+                f"no ladder of {name} was published", hint=f"Use --rungs, or data of {', '.join(PUBLISHED_LADDERS)}."
             )
-        walk, chosen = PUBLISHED[name].walk, list(PUBLISHED[name].steps)
-    return replace(walk, **{key: value for key, value in own.items() if value is not None}), chosen
+        schedule, rungs = PUBLISHED_LADDERS[name].schedule, list(PUBLISHED_LADDERS[name].steps)
+    schedule = replace(schedule, **{key: value for key, value in own.items() if value is not None})
+    return LadderSettings(schedule=schedule, rungs=rungs)
 
 
-def _by_swaps(
-    pooled: "Pooled", *, walk: "Walk", chosen: int | list[float] | list[str], every_step: bool, seed: int
-) -> "Ladder":
+def _by_swaps(pooled: "Pooled", *, settings: "LadderSettings") -> "Ladder":
     from unseen.core.console import console, progress_bar
     from unseen.data import split_catalogue
     from unseen.shifts import build_ladder
-    from unseen.shifts.build import SAMPLES
 
-    begun = split_catalogue(pooled.catalogue, pooled.recipe.split)
-    console().print(f"start: {begun.describe()}", markup=False)
-    total = 1 + walk.easier + walk.harder + walk.removals
-    # A step among both the rungs and the others is measured once, so the bar may end a little early.
-    total += total if every_step else SAMPLES + (chosen if isinstance(chosen, int) else len(chosen))
-    with progress_bar("walking", total) as bar:
-        return build_ladder(
-            pooled.catalogue,
-            pooled.features,
-            begun,
-            walk=walk,
-            rungs=chosen,
-            samples=None if every_step else SAMPLES,
-            seed=seed,
-            data=pooled.recipe.data,
-            made_by=pooled.made_by,
-            progress=lambda done, words: bar.set(done, total, words),
-        )
+    start = split_catalogue(pooled.catalogue, pooled.recipe.split)
+    console().print(f"start: {start.describe()}", markup=False)
+    with progress_bar("measuring steps", total=1) as bar:
+        return build_ladder(pooled.ladder_source, start, settings, progress=bar.set)
 
 
 @app.command("show", help="Print a ladder, and draw its distances and maps of an easy, a middle and a hard rung.")

@@ -1,7 +1,7 @@
-"""Configuration is the constructors' signatures: records of names and settings, checked, completed and hashed.
+"""Configuration: records of a component's name and settings, validated against the component's signature.
 
 A record is `{"name": "margin", "beta": 1.2}` in YAML or JSON, and `margin:beta=1.2` on the command line.
-There is no second schema: what a constructor takes, with its types and defaults, is what a record may hold.
+There is no second schema: the arguments of a constructor, with their types and defaults, are the keys of its record.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _SETTINGS = re.compile(r":(?=[A-Za-z_]\w*=)")
 
 
 def parse_value(text: str) -> Any:
-    """A value as people type it.
+    """Parse a value of the command line.
 
     >>> [parse_value(text) for text in ("1", "1e-3", "true", "none", "[1,2]", "007", "margin")]
     [1, 0.001, True, None, [1, 2], '007', 'margin']
@@ -51,14 +51,14 @@ def parse_value(text: str) -> Any:
 def _labelled(text: str) -> tuple[str, Any]:
     label, colon, value = text.partition(":")
     if not colon or not label.strip() or not value.strip():
-        raise ConfigError(f"cannot read '{text.strip()}' in curly brackets", hint="Use {label: value, label: value}.")
+        raise ConfigError(f"cannot read '{text.strip()}' in curly brackets", hint="Write {label: value, label: value}.")
     return label.strip(), parse_value(value.strip())
 
 
 def parse_record(text: str) -> Record:
-    """A record from `name`, `name:key=value,key=value` or, for data, `name=path:key=value`.
+    """Parse a record: `name`, `name:key=value,key=value` or, for data, `name=path:key=value`.
 
-    A value in round brackets is a record of its own.
+    A value in parentheses is itself a record.
 
     >>> parse_record("margin:beta=1.2,miner=(distance:upper_cutoff=none)")
     {'name': 'margin', 'beta': 1.2, 'miner': {'name': 'distance', 'upper_cutoff': None}}
@@ -73,9 +73,9 @@ def parse_record(text: str) -> Record:
     for setting in _split_outside_brackets(rest[0]) if rest else []:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise ConfigError(f"cannot read '{setting}' in '{text}'", hint="Use name:key=value,key=value.")
+            raise ConfigError(f"cannot read '{setting}' in '{text}'", hint="Write name:key=value,key=value.")
         if key in record:
-            raise ConfigError(f"'{key}' stands twice in '{text}'")
+            raise ConfigError(f"'{key}' is stated twice in '{text}'")
         nested = value.startswith("(") and value.endswith(")")
         record[key.strip()] = parse_record(value[1:-1]) if nested else parse_value(value)
     return record
@@ -91,8 +91,8 @@ def _split_outside_brackets(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def as_record(value: str | Mapping[str, Any], kind: str) -> Record:
-    """A record from what a file or a command line holds in its place."""
+def as_record(value: str | Mapping[str, object], kind: str) -> Record:
+    """A record from a string of the command line or a mapping of a file."""
     if isinstance(value, str):
         return parse_record(value)
     if isinstance(value, Mapping) and isinstance(value.get("name"), str):
@@ -100,11 +100,13 @@ def as_record(value: str | Mapping[str, Any], kind: str) -> Record:
     raise ConfigError(f"a {kind} must be a name or a mapping with a 'name'", got=value)
 
 
-def complete(registry: Registry, value: str | Mapping[str, Any], supplied: Mapping[str, Any] | None = None) -> Record:
-    """The record with every default written out and every value checked against the signature.
+def complete(
+    registry: Registry, value: str | Mapping[str, object], supplied: Mapping[str, object] | None = None
+) -> Record:
+    """The record with all defaults filled in and every value validated against the signature.
 
-    Arguments in `supplied` are those that the run knows itself (number of classes, width of the embedding, seed); they
-    go before defaults and do not belong to the record unless somebody states them.
+    `supplied` holds arguments that the run knows itself (number of classes, embedding size, seed). They take precedence
+    over defaults and are not part of the record unless the user states them.
     """
     record = as_record(value, registry.kind)
     name = record.pop("name")
@@ -120,20 +122,24 @@ def complete(registry: Registry, value: str | Mapping[str, Any], supplied: Mappi
     full: Record = {"name": name}
     for key, parameter in parameters.items():
         if key in record:
-            stated = Any if parameter.annotation is parameter.empty else parameter.annotation
-            full[key] = _checked(registry.kind, name, key, record[key], hints.get(key, stated), supplied)
+            if key in COMPONENT_ARGUMENTS:
+                nested = record[key]
+                full[key] = None if nested is None else complete(COMPONENT_ARGUMENTS[key], nested, supplied)
+            else:
+                stated = Any if parameter.annotation is parameter.empty else parameter.annotation
+                full[key] = _validate(f"{registry.kind} '{name}'", key, record[key], hints.get(key, stated))
         elif supplied is not None and key in supplied:
             continue
         elif parameter.default is not parameter.empty:
             default = parameter.default
             full[key] = list(default) if isinstance(default, tuple) else default
         else:
-            raise ConfigError(f"{registry.kind} '{name}' needs the setting '{key}'", hint=f"Use {name}:{key}=....")
+            raise ConfigError(f"{registry.kind} '{name}' needs the setting '{key}'", hint=f"Write {name}:{key}=....")
     return full
 
 
-def build(registry: Registry, value: str | Mapping[str, Any], supplied: Mapping[str, Any] | None = None) -> Any:
-    """The component that a record describes; records inside it are built first."""
+def build(registry: Registry, value: str | Mapping[str, object], supplied: Mapping[str, object] | None = None) -> Any:
+    """Build the component of a record; nested records are built first."""
     supplied = supplied or {}
     record = complete(registry, value, supplied)
     component = registry[record.pop("name")]
@@ -149,8 +155,8 @@ def build(registry: Registry, value: str | Mapping[str, Any], supplied: Mapping[
     return component(**arguments)
 
 
-def record_of(registry: Registry, component: Any) -> Record:
-    """The record that would build this component again: each argument is kept under its own name."""
+def record_of(registry: Registry, component: object) -> Record:
+    """The record that would build this component again; components store each argument under its own name."""
     record: Record = {"name": registry.name_of(component)}
     for key in _parameters(type(component)):
         value = getattr(component, key)
@@ -161,25 +167,25 @@ def record_of(registry: Registry, component: Any) -> Record:
 
 
 def read_yaml(path: Path) -> Record:
-    """The mapping in a YAML file, read by the safe loader: a file can name settings, never code."""
+    """Read the mapping in a YAML file with the safe loader, which cannot run code."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"no file {path}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(problem).split())}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ConfigError(f"{path} must hold a mapping of settings", got=type(content).__name__)
     return content
 
 
-def canonical_json(content: Any) -> str:
-    """The one JSON text of a content: sorted keys, no spaces, no NaN."""
+def canonical_json(content: object) -> str:
+    """Canonical JSON: sorted keys, no spaces, no NaN."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
-def hash_of(content: Any) -> str:
-    """Sixteen hexadecimal digits that stand for a content.
+def hash_of(content: object) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of the canonical JSON.
 
     >>> hash_of({"a": 1, "b": 2}) == hash_of({"b": 2, "a": 1})
     True
@@ -191,18 +197,17 @@ def _parameters(component: Any) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(component).parameters)
 
 
-def _checked(kind: str, name: str, key: str, value: Any, annotation: Any, supplied: Mapping[str, Any] | None) -> Any:
-    if key in COMPONENT_ARGUMENTS:
-        return None if value is None else complete(COMPONENT_ARGUMENTS[key], value, supplied)
-    from pydantic import ConfigDict, TypeAdapter, ValidationError  # slow to import, needed only here
+def _validate(owner: str, key: str, value: object, annotation: Any) -> object:
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError  # slow to import, needed only here
 
+    adapter: TypeAdapter[object]
     try:
         adapter = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
-    except Exception:  # pydantic already configured types (models, dataclasses) take no second configuration
+    except PydanticUserError:  # models and dataclasses have a configuration of their own
         adapter = TypeAdapter(annotation)
     try:
-        checked = adapter.validate_python(value)
-    except ValidationError as problem:
-        reason = problem.errors()[0]["msg"].replace("Input should be", "it should be")
-        raise ConfigError(f"{kind} '{name}': {key} has the wrong type ({reason})", got=value) from None
-    return list(checked) if isinstance(checked, tuple) else checked
+        valid = adapter.validate_python(value)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].replace("Input should be", "it should be")
+        raise ConfigError(f"{owner}: {key} has the wrong type ({reason})", got=value) from None
+    return list(valid) if isinstance(valid, tuple) else valid

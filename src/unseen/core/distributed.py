@@ -1,10 +1,10 @@
-"""Several processes as one: join their batches with gradients, and share what they learnt from them.
+"""Data parallelism: gather the batches of all processes with gradients, and average gradients of loss parameters.
 
-The scheme: every process joins the embeddings of all (`gather_with_gradient`), computes the loss of the joined batch,
-the same on each, and goes backward. The gradient that reaches its own part is multiplied by the number of processes,
-so that the averaging of DistributedDataParallel gives the backbone exactly the gradient of one process on the joined
-batch. Parameters of the loss get that gradient on every process already: they are averaged, never summed.
-Without an initialised process group every function here does nothing.
+Every process gathers the embeddings of all (`gather_with_gradient`), computes the same loss of the joined batch, and
+runs backward. The gradient of its own part is multiplied by the number of processes, so that the averaging of
+DistributedDataParallel gives the backbone exactly the gradient of one process on the joined batch. Parameters of the
+loss have that gradient on every process already: they are averaged, never summed.
+Without an initialized process group every function here does nothing.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from torch import Tensor, distributed
 
 
 def is_distributed() -> bool:
-    """Whether this process belongs to a group of processes."""
+    """Whether this process belongs to a process group."""
     return distributed.is_available() and distributed.is_initialized()
 
 
@@ -43,11 +43,11 @@ class _Gather(torch.autograd.Function):
 
 
 def gather_with_gradient(part: Tensor) -> Tensor:
-    """The parts of all processes joined along the first dimension, in the order of their ranks.
+    """The parts of all processes concatenated along the first dimension, in the order of their ranks.
 
-    Parts may differ in length and may be empty; every process must call this. Backward it assumes that all processes
-    compute the same function of the joined tensor: each takes its own slice of the gradient, times the number of
-    processes (see above), and nothing is sent.
+    Parts may differ in length and may be empty; every process must call this. The backward pass assumes that all
+    processes compute the same function of the joined tensor: each takes its own slice of the gradient, times the
+    number of processes, without communication.
     """
     if world_size() == 1:
         return part
@@ -58,10 +58,10 @@ def gather_with_gradient(part: Tensor) -> Tensor:
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Make the gradients of replicated parameters (those of a loss) the mean over all processes.
+    """Average the gradients of replicated parameters (those of a loss) over all processes.
 
-    They agree already when every process had the joined batch; the mean removes what rounding may have added. A
-    parameter without a gradient counts as zero, so that no process waits for another.
+    They agree already up to rounding if every process had the joined batch. A missing gradient counts as zero, so that
+    no process waits for another.
     """
     count = world_size()
     if count == 1:
@@ -82,7 +82,7 @@ def _sizes(size: int, device: torch.device) -> list[int]:
 
 
 def _joined(part: Tensor, sizes: list[int]) -> Tensor:
-    # Collectives want equal shapes: parts travel padded to the longest.
+    # Collectives need equal shapes: parts are padded to the longest.
     padded = part.new_zeros((max(sizes), *part.shape[1:]))
     padded[: len(part)] = part
     parts = [torch.empty_like(padded) for _ in sizes]

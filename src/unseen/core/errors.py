@@ -1,22 +1,20 @@
-"""Errors whose message says who and what, what was got, and what would do."""
-
-from typing import Any
+"""Errors whose message says what is wrong, what was got, and what to do instead."""
 
 _NOTHING = object()
 
 
 class UnseenError(Exception):
-    """Root of all errors that a user can cause and fix; the command line prints the message and exits with 2.
+    """Base class of all errors that a user can cause and fix; the command line prints the message and exits with 2.
 
-    ``hint`` is a full sentence that says what to do.
+    ``got`` is the offending value, ``hint`` a full sentence that says what to do.
 
     >>> print(ConfigError("Margin: beta must be a finite number > 0", got=-1))
     Margin: beta must be a finite number > 0; got -1
-    >>> print(DataError("'birds' holds no image", hint="Use a folder with one sub-folder per class."))
-    'birds' holds no image. Use a folder with one sub-folder per class.
+    >>> print(DataError("'birds' holds no image", hint="Use a folder with one subfolder per class."))
+    'birds' holds no image. Use a folder with one subfolder per class.
     """
 
-    def __init__(self, what: str, *, got: Any = _NOTHING, hint: str | None = None) -> None:
+    def __init__(self, what: str, *, got: object = _NOTHING, hint: str | None = None) -> None:
         parts = [what]
         if got is not _NOTHING:
             parts.append(f"got {got!r}")
@@ -29,7 +27,7 @@ class ConfigError(UnseenError):
 
 
 class DataError(UnseenError):
-    """Images, tables or features that are missing, broken or unfit."""
+    """Images, tables or features that are missing, broken or unsuitable."""
 
 
 class BatchError(UnseenError):
@@ -37,7 +35,7 @@ class BatchError(UnseenError):
 
 
 class StoreError(UnseenError):
-    """A results store that is damaged, foreign or busy."""
+    """A results store that is damaged, of another format, or in use."""
 
 
 class CheckpointError(UnseenError):
@@ -45,4 +43,4 @@ class CheckpointError(UnseenError):
 
 
 class NonFiniteError(UnseenError):
-    """A loss, gradient or parameter that stopped being a number."""
+    """A loss, gradient or parameter that became NaN or infinite."""

@@ -1,10 +1,10 @@
-"""Named points at which a test can make a process die; they do nothing unless `UNSEEN_FAULT` names them."""
+"""Named points at which a crash test can kill the process; they do nothing unless `UNSEEN_FAULT` names them."""
 
 import os
 import signal
 
 
 def fault(point: str) -> None:
-    """Die here by SIGKILL if the environment says so: `UNSEEN_FAULT=checkpoint.before_rename`."""
+    """Kill this process by SIGKILL if `UNSEEN_FAULT` names the point, e.g. `checkpoint.before_rename`."""
     if os.environ.get("UNSEEN_FAULT") == point:
         os.kill(os.getpid(), signal.SIGKILL)

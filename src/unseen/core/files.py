@@ -1,4 +1,4 @@
-"""Atomic, verified files: at every instant a reader finds the old content or the new, never a part."""
+"""Atomic writes: at every instant a reader finds the old content or the new, never a part of it."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file's content in one step that survives a kill and a power cut."""
+    """Replace a file atomically and durably: a kill or a power cut leaves the old content or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary_beside(path)
     try:
@@ -52,8 +52,8 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode("utf-8"))
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Replace a JSON file, as `write_bytes` does; NaN and infinity are refused, they are not JSON."""
+def write_json(path: Path, content: object) -> None:
+    """Replace a JSON file, as `write_bytes` does; NaN and infinity, which JSON does not have, are refused."""
     write_text(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
 
 
@@ -63,13 +63,13 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"no file {path}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
-        raise DataError(f"{path} is not valid JSON: {problem}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not valid JSON: {error}") from None
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder that appears under its name only when it is whole; an older one of that name is replaced.
+    """Fill a folder that appears under its name only when it is complete; an older folder of that name is replaced.
 
     Every file written into it is made durable before the rename.
     """
@@ -96,19 +96,19 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder so that it is whole under its name or has no name at all; one that is not there is fine."""
-    gone = _temporary_beside(path)
+    """Remove a folder in one step, so that no part of it is ever seen under its name; a missing folder is fine."""
+    renamed = _temporary_beside(path)
     try:
-        os.replace(path, gone)
+        os.replace(path, renamed)
     except FileNotFoundError:
         return
-    shutil.rmtree(gone, ignore_errors=True)
+    shutil.rmtree(renamed, ignore_errors=True)
 
 
 def sweep(folder: Path) -> int:
-    """Remove what killed writers left in a folder; gives how many leftovers went.
+    """Remove temporary files of killed writers from a folder; returns their number.
 
-    A leftover whose process still lives is somebody's work in progress and stays.
+    Those of a living process are work in progress and stay.
     """
     removed = 0
     for leftover in folder.glob(f"{TEMPORARY}*"):

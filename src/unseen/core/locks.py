@@ -1,4 +1,4 @@
-"""One lock for folders and caches that several processes may want; it ends with the process that holds it."""
+"""The file lock of folders and caches that several processes may use; a process that dies releases its locks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 def exclusive(path: Path, *, when_busy: Callable[[], None]) -> Iterator[None]:
     """Hold the lock file at `path`. If another process holds it, call `when_busy`, then wait.
 
-    `when_busy` may raise to refuse instead of waiting. No lock is ever stale: a dead process holds none.
+    `when_busy` may raise in order not to wait.
     """
     lock = FileLock(path)
     try:

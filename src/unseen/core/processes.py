@@ -1,4 +1,4 @@
-"""Which process is which, and whether it still lives: a pid alone is not enough, pids are used again. And a pool."""
+"""Identities of processes, which stay unique when a pid is used again, and work in a pool of processes."""
 
 import ctypes
 import hashlib
@@ -17,27 +17,27 @@ Result = TypeVar("Result")
 
 
 def identity(pid: int | None = None) -> str:
-    """A process as `token.pid.start.boot`: no host name, and never equal for two processes.
+    """A process as `token.pid.start.boot`: unique, and without the host name.
 
-    `boot` stands for this boot of this machine and its view of pids: outside of it a pid means nothing.
+    `boot` stands for this boot of this machine and its pid namespace: elsewhere a pid means nothing.
     """
     pid = os.getpid() if pid is None else pid
-    return f"{secrets.token_hex(4)}.{pid}.{_start_of(pid) or 0}.{_boot()}"
+    return f"{secrets.token_hex(4)}.{pid}.{_start_time(pid) or 0}.{_boot()}"
 
 
 def is_here(owner: str) -> bool:
-    """Whether the process belongs to this boot of this machine, so that `is_alive` can answer for it."""
+    """Whether the process belongs to this boot of this machine, so that `is_alive` knows about it."""
     return owner.count(".") == 3 and owner.rsplit(".", 1)[1] == _boot()
 
 
 def is_alive(owner: str) -> bool:
-    """Whether the process of that identity runs; one that ended but was not waited for does not."""
+    """Whether the process with that identity runs; a zombie does not."""
     _, pid, start, _ = owner.split(".")
-    return _start_of(int(pid)) == int(start)
+    return _start_time(int(pid)) == int(start)
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends (Linux; elsewhere the caller's own watch must do)."""
+    """Have the kernel kill this process when its parent ends (only Linux; elsewhere the caller must watch itself)."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
@@ -46,27 +46,27 @@ def die_with_parent(parent: int) -> None:
 
 
 def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[tuple[int, Result]]:
-    """`work` of every item, each with its place, in the order in which they are done.
+    """Yield the index and the result of `work` for every item, in the order in which they are done.
 
-    One worker is this process. More are processes of one thread each, which end with this one; what one raises is
-    raised here and ends the others.
+    A single worker is this process itself. More are processes of one thread each, which end with this one; an error in
+    one of them is raised here and ends the others.
     """
     if workers == 1 or len(items) < 2:
-        for place, item in enumerate(items):
-            yield place, work(item)
+        for index, item in enumerate(items):
+            yield index, work(item)
         return
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
     with ProcessPoolExecutor(
-        min(workers, len(items)), mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+        min(workers, len(items)), mp_context=context, initializer=_initialise, initargs=(os.getpid(),)
     ) as pool:
-        places = {pool.submit(work, item): place for place, item in enumerate(items)}
+        indices = {pool.submit(work, item): index for index, item in enumerate(items)}
         try:
-            for future in as_completed(places):
-                yield places[future], future.result()
+            for future in as_completed(indices):
+                yield indices[future], future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            # The pool would wait for what is in hand, which may take minutes.
+            # The pool would wait for the running items, which may take minutes.
             for process in multiprocessing.active_children():
                 if process not in others:
                     process.kill()
@@ -74,8 +74,8 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers:
             raise
 
 
-def _begin(parent: int) -> None:
-    """Begin a process of the pool: the parent alone answers to Ctrl-C."""
+def _initialise(parent: int) -> None:
+    """Initialise a process of the pool: only the parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(parent)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -84,8 +84,8 @@ def _begin(parent: int) -> None:
         sys.modules["torch"].set_num_threads(1)
 
 
-def _start_of(pid: int) -> int | None:
-    """When a process started, in ticks since boot; 0 where the system does not say; None if there is no process."""
+def _start_time(pid: int) -> int | None:
+    """When a process started, in ticks since boot; 0 where the system does not say; None if it does not run."""
     if not Path("/proc/self/stat").exists():
         try:
             os.kill(pid, 0)
@@ -95,7 +95,7 @@ def _start_of(pid: int) -> int | None:
             pass
         return 0
     try:
-        # The command in the second field may hold spaces and brackets: fields are counted from its end.
+        # The command in the second field may contain spaces and brackets: fields are counted from its end.
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None

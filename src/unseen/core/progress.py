@@ -1,4 +1,4 @@
-"""The one way in which long work reports how far it is: `progress(done, total, message)`."""
+"""The protocol of progress callbacks: `progress(done, total, message)`."""
 
 from collections.abc import Callable
 from typing import TypeAlias

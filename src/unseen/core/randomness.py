@@ -1,7 +1,7 @@
-"""Derived randomness: every draw is a function of (seed, purpose, position), so there is no random state to carry.
+"""Derived randomness: every draw is a function of (seed, purpose, position), so there is no random state to store.
 
-A key is a whole number of 63 bits. Whoever needs random numbers is given a key and makes its generator from it.
-This is the one file of the package that may touch a global generator.
+A key is an integer of 63 bits. Code that needs random numbers takes a key and makes a generator from it.
+This is the only file of the package that may touch a global generator.
 """
 
 import hashlib
@@ -23,24 +23,24 @@ def derive(seed: int, purpose: str, *position: int) -> int:
 
 
 def torch_generator(key: int) -> torch.Generator:
-    """A torch generator on the CPU that starts at the key."""
+    """A torch generator on the CPU, seeded by the key."""
     return torch.Generator().manual_seed(key)
 
 
 def numpy_generator(key: int) -> np.random.Generator:
-    """A NumPy generator that starts at the key; Philox, whose stream is the same on every platform."""
+    """A NumPy generator seeded by the key; Philox, whose stream is the same on every platform."""
     return np.random.Generator(np.random.Philox(key))
 
 
 def key_from_torch() -> int:
-    """A key for callers who gave none: drawn from torch's global generator, so `torch.manual_seed` governs it."""
+    """A key where the caller passed none, drawn from torch's global generator: `torch.manual_seed` fixes it."""
     return int(torch.randint(2**62, ()).item())
 
 
 def seed_torch(key: int) -> None:
-    """Set torch's global generators to the key.
+    """Seed torch's global generators.
 
-    `torch.manual_seed` would, on a machine whose CUDA is not in use, record a traceback at every call.
+    `torch.manual_seed` would record a traceback at every call where CUDA is available but not initialized.
     """
     torch.default_generator.manual_seed(key)
     if torch.cuda.is_initialized():
@@ -49,7 +49,7 @@ def seed_torch(key: int) -> None:
 
 @contextmanager
 def seeded(key: int) -> Iterator[None]:
-    """Let code that can only draw from torch's global generators (layers, dropout, torchvision) draw from the key."""
+    """Seed torch's global generators for a block of code that has no other (layers, dropout, torchvision)."""
     with torch.random.fork_rng():
         seed_torch(key)
         yield

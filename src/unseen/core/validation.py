@@ -74,14 +74,17 @@ def config_error(problem: ValidationError, model: type[BaseModel], owner: str) -
         path, parent = _walk(schema, outer)
         where = ": ".join([owner, *path])
         if error["type"] != "missing":
-            known = list(_without_none(parent, schema).get("properties", {}))
-            close = nearest(str(key), known)
-            return ConfigError(f"{where}: unknown setting '{key}'{close} (known: {', '.join(known)})")
+            return unknown_setting(where, str(key), list(_without_none(parent, schema).get("properties", {})))
         return ConfigError(f"{where}: the setting '{key}' is missing", hint=_walk(schema, error["loc"])[1].get("hint"))
     path, field = _walk(schema, error["loc"])
     wanted = _describe(field, schema) or error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     where = ": ".join([owner, *path[:-1]])
     return ConfigError(f"{where}: {path[-1]} must be {wanted}", got=error["input"], hint=field.get("hint"))
+
+
+def unknown_setting(owner: str, key: str, known: list[str]) -> ConfigError:
+    """The error for a key that nobody knows, with the nearest one."""
+    return ConfigError(f"{owner}: unknown setting '{key}'{nearest(key, known)} (known: {', '.join(known)})")
 
 
 def _walk(

@@ -1,8 +1,9 @@
-"""A worker: a process that is handed one cell of a study after another and hands back their results.
+"""The process that runs the cells of a study, one after another, and sends back their results.
 
-It speaks JSON lines with its runner: cells come in on standard input, news go out on what was standard output. It knows
-nothing of the store. It ends with its runner, whichever way that ends. It imports nothing heavy before the function
-that runs a cell does, hence its place in `core`; and it is kept from cell to cell.
+It exchanges JSON lines with the executor that started it (`unseen.studies.executors.local`): jobs arrive on standard
+input, messages leave on what was standard output. It does not know the store, and it ends with its parent, however
+that ends. It lives in `core` because it must start quickly: it imports nothing heavy before the function that runs a
+cell does.
 """
 
 import importlib
@@ -16,19 +17,40 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import NamedTuple, TextIO
 
 from unseen.core.config import Record, canonical_json
 from unseen.core.errors import ConfigError, UnseenError
 from unseen.core.processes import die_with_parent
+from unseen.core.progress import Progress
 
-RunCell = Callable[[Record, Path, Callable[[Record], None]], Record]
-
-PAUSE_BETWEEN_NEWS = 0.2
+SECONDS_BETWEEN_PROGRESS = 0.2
 END: Record = {"end": True}
 
 
-def address_of(function: RunCell) -> tuple[str, str]:
+class CellJob(NamedTuple):
+    """A cell to run: its name and configuration, the folder to work in, and the folder of caches (None: the user's)."""
+
+    cell: str
+    config: Record
+    folder: Path
+    cache: Path | None = None
+
+    def to_message(self) -> Record:
+        """The job as JSON values."""
+        return self._asdict() | {"folder": str(self.folder), "cache": None if self.cache is None else str(self.cache)}
+
+    @classmethod
+    def from_message(cls, message: Record) -> "CellJob":
+        """The job that `to_message` wrote."""
+        cache = None if message["cache"] is None else Path(message["cache"])
+        return cls(message["cell"], message["config"], Path(message["folder"]), cache)
+
+
+RunCell = Callable[[CellJob, Progress], Record]
+
+
+def import_path(function: RunCell) -> tuple[str, str]:
     """Module and name by which another process can import the function.
 
     Raises:     ConfigError for a function that lives inside another or in the script that was started
@@ -38,60 +60,60 @@ def address_of(function: RunCell) -> tuple[str, str]:
         raise ConfigError(
             "a study runs its cells in other processes, which cannot import this function",
             got=f"{module}.{name}",
-            hint="Use a function at the top of a module.",
+            hint="Define it at the top level of a module.",
         )
     return module, name
 
 
-class News:
-    """The way out: one JSON line a message, whole even if several threads speak."""
+class MessageWriter:
+    """Writes one JSON line per message, never interleaved between threads."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._told = 0.0
+        self._last_progress = 0.0
 
-    def say(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Record) -> None:
         """Send a message."""
         with self._lock:
             self._stream.write(json.dumps(message) + "\n")
             self._stream.flush()
 
-    def tell(self, progress: Mapping[str, Any]) -> None:
-        """Send progress, unless some was sent just now: nobody reads faster than the eye."""
+    def progress(self, done: int, total: int, message: str) -> None:
+        """Send progress, at most five times per second."""
         now = time.monotonic()
-        if now - self._told >= PAUSE_BETWEEN_NEWS:
-            self._told = now
-            self.say({"progress": dict(progress)})
+        if now - self._last_progress >= SECONDS_BETWEEN_PROGRESS:
+            self._last_progress = now
+            self.send({"progress": {"done": done, "total": total, "message": message}})
 
 
-def run_one(run_cell: RunCell, name: str, config: Record, folder: Path, news: News) -> bool:
-    """Run a cell and report its result or error; False if the process should not be trusted with another cell.
+def run_job(run_cell: RunCell, job: CellJob, messages: MessageWriter) -> bool:
+    """Run a cell and send its result or error; False if the process should run no other cell.
 
-    An `UnseenError` is the user's to mend and final. After any other error memory or a device may be in disorder.
+    An `UnseenError` is final: the user must act. After any other error memory or a device may be in disorder.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        result = run_cell(config, folder, news.tell)
+        job.folder.mkdir(parents=True, exist_ok=True)
+        result = run_cell(job, messages.progress)
         if not isinstance(result, Mapping):
-            raise ConfigError("a cell must give a mapping", got=type(result).__name__)
+            raise ConfigError("a cell must return a mapping", got=type(result).__name__)
         try:
             canonical_json(dict(result)).encode()
         except (TypeError, ValueError) as problem:
-            raise ConfigError(f"a cell must give JSON without NaN or infinity ({problem})") from problem
+            raise ConfigError(f"a cell must return JSON without NaN or infinity ({problem})") from problem
     except UnseenError as problem:
-        news.say({"cell": name, "error": problem.message, "is_final": True})
+        messages.send({"cell": job.cell, "error": problem.message, "is_final": True})
         return True
     except Exception as problem:
         traceback.print_exc()
-        news.say({"cell": name, "error": f"{type(problem).__name__}: {problem}", "is_final": False})
+        messages.send({"cell": job.cell, "error": f"{type(problem).__name__}: {problem}", "is_final": False})
         return False
-    news.say({"cell": name, "result": dict(result)})
+    messages.send({"cell": job.cell, "result": dict(result)})
     return True
 
 
-def _listen(stream: TextIO, jobs: "queue.Queue[Record]") -> None:
-    """Pass jobs on; when the stream ends without a word the runner is dead, and so must be all that it started."""
+def _read_jobs(stream: TextIO, jobs: "queue.Queue[Record]") -> None:
+    """Queue the jobs that arrive. If the stream breaks off, the parent is dead, and this process ends with it."""
     for line in stream:
         job = json.loads(line)
         jobs.put(job)
@@ -103,27 +125,27 @@ def _listen(stream: TextIO, jobs: "queue.Queue[Record]") -> None:
 
 
 def main() -> None:
-    """Work until told to end."""
-    # What a cell or a library prints is not news, and what it reads is not ours: the pipes move away from 0 and 1.
+    """Run jobs until told to end."""
+    # Cells and libraries may print and read: the pipes to the parent move away from file descriptors 0 and 1.
     orders = os.fdopen(os.dup(0), "r", encoding="utf-8")
-    news = News(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    messages = MessageWriter(os.fdopen(os.dup(1), "w", encoding="utf-8"))
     with open(os.devnull, encoding="utf-8") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     start = json.loads(orders.readline())
     die_with_parent(start["parent"])
     jobs: queue.Queue[Record] = queue.Queue()
-    threading.Thread(target=_listen, args=(orders, jobs), daemon=True).start()
+    threading.Thread(target=_read_jobs, args=(orders, jobs), daemon=True).start()
     run_cell: RunCell = getattr(importlib.import_module(start["module"]), start["function"])
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(start["threads"])
-    news.say({"ready": True})
+    messages.send({"ready": True})
     while (job := jobs.get()) != END:
-        if not run_one(run_cell, job["cell"], job["config"], Path(job["folder"]), news):
+        if not run_job(run_cell, CellJob.from_message(job), messages):
             break
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # a thread still listens: an orderly end of the interpreter would trip over it
+    os._exit(0)  # the reading thread is still blocked: a normal interpreter shutdown would wait for it
 
 
 if __name__ == "__main__":

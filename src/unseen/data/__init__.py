@@ -8,10 +8,10 @@ from unseen.data.batches import make_loader as make_loader
 from unseen.data.catalogue import Catalogue as Catalogue
 from unseen.data.catalogue import ItemReader as ItemReader
 from unseen.data.decoding import decode as decode
-from unseen.data.factory import check_images as check_images
 from unseen.data.factory import load_catalogue as load_catalogue
 from unseen.data.factory import split_catalogue as split_catalogue
 from unseen.data.integrity import IntegrityReport as IntegrityReport
+from unseen.data.integrity import check_images as check_images
 from unseen.data.integrity import check_integrity as check_integrity
 from unseen.data.item_readers import FeatureArray as FeatureArray
 from unseen.data.item_readers import ImageFiles as ImageFiles

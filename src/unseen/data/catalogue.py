@@ -1,4 +1,4 @@
-"""A catalogue: what there is to learn from and to retrieve, each item with its class, before anything is loaded."""
+"""A catalogue: the items of a data set with their classes, before any content is loaded."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,32 +19,34 @@ SIDES = ("train", "validation", "test")
 
 
 class ItemReader(Protocol):
-    """Where the content of items comes from."""
+    """Reads the content of a catalogue's items."""
 
     kind: Kind
 
     def __len__(self) -> int: ...
 
     def content_hash(self) -> str:
-        """A hash that changes when the content of any item changes."""
+        """Return a hash that changes when the content of any item changes."""
         ...
 
     def image(self, index: int) -> Image | None:
-        """The item as a picture for people to look at (RGB), or None when there is none."""
+        """Return the item as an RGB image to look at, or None when there is none."""
         ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Catalogue:
-    """Items with their classes, and what is known of both.
+    """Items, their class labels and optional metadata.
 
     =============  ====================================================================================
-    labels         class of each item, a position in `class_names` (int64)
-    ids            name of each item: a path below the root, or "U+0416 DejaVuSans-Bold"
-    class_groups   group of each class (script, product category) where there are groups
-    fixed_split    "train", "validation" or "test" for each item where the data set says so
-    is_query,      items that may be queries, that may be found; where the data set says so (In-Shop)
-    is_gallery
+    reader         reads the content of the items
+    labels         class of each item, an index into `class_names` (int64)
+    ids            unique name of each item: a path below the root, or "U+0416 DejaVuSans-Bold"
+    class_groups   group of each class (script, product category), if the data set has groups
+    fixed_split    "train", "validation" or "test" for each item, if the data set defines a split
+    is_query,      which items are queries and which are in the gallery, if the data set says so
+    is_gallery     (In-Shop)
+    notes          remarks for the user, logged when the catalogue is loaded
     =============  ====================================================================================
     """
 
@@ -60,15 +62,15 @@ class Catalogue:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        assert len(self.labels) == len(self.ids) == len(self.reader), "labels, ids and reader tell of different items"
-        for known in (self.fixed_split, self.is_query, self.is_gallery):
-            assert known is None or len(known) == len(self.labels), "a column tells of other items than the labels"
-        assert self.class_groups is None or len(self.class_groups) == len(self.class_names), "a class lacks its group"
+        assert len(self.labels) == len(self.ids) == len(self.reader), "labels, ids and reader differ in length"
+        for column in (self.fixed_split, self.is_query, self.is_gallery):
+            assert column is None or len(column) == len(self.labels), "a column and the labels differ in length"
+        assert self.class_groups is None or len(self.class_groups) == len(self.class_names), "a class has no group"
         if len(self.labels) == 0:
-            raise DataError(f"{self.name}: the catalogue is empty", hint="Use data with at least two classes.")
+            raise DataError(f"{self.name}: the catalogue is empty", hint="At least two classes are needed.")
         assert self.labels.dtype == np.int64, "labels are not int64"
         assert self.labels.min() >= 0, "a label is negative"
-        assert self.labels.max() < len(self.class_names), "a label names no class"
+        assert self.labels.max() < len(self.class_names), "a label is not an index into class_names"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -84,14 +86,25 @@ class Catalogue:
             }
         )
 
+    @property
+    def features(self) -> np.ndarray:
+        """The cached features, (items, dimensions).
+
+        Raises:  `DataError` for a catalogue of images
+        """
+        features = getattr(self.reader, "features", None)
+        if not isinstance(features, np.ndarray):
+            raise DataError(f"{self.name} holds no cached features", got=self.reader.kind)
+        return features
+
     def describe(self) -> str:
-        """One line: how many items of how many classes, and of how many groups."""
+        """Return one line with the number of items, classes and groups."""
         groups = f" in {len(set(self.class_groups))} groups" if self.class_groups else ""
         return f"{self.name}: {len(self):,} {self.reader.kind}, {len(self.class_names):,} classes{groups}"
 
 
 def sort_class_names(names: set[str]) -> tuple[str, ...]:
-    """Class names sorted; by value where all of them are whole numbers.
+    """Sort class names, numerically if all of them are integers.
 
     >>> sort_class_names({"10", "9", "-1"}), sort_class_names({"10", "9", "b"})
     (('-1', '9', '10'), ('10', '9', 'b'))
@@ -102,50 +115,61 @@ def sort_class_names(names: set[str]) -> tuple[str, ...]:
         return tuple(sorted(names))
 
 
-def apply_small_class_policy(owner: str, classes: Sequence[str], policy: SmallClasses) -> tuple[list[int], list[str]]:
-    """Which items stay, given the class of each and what is to happen to classes of a single item; with notes.
+def encode_labels(classes: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the sorted class names and the label of each item, from the class name of each item.
 
-    Raises:  `DataError` if such a class is refused, or fewer than two classes stay
+    >>> encode_labels(["wren", "owl", "wren"])
+    (('owl', 'wren'), array([1, 0, 1]))
+    """
+    class_names = sort_class_names(set(classes))
+    label_of = {name: label for label, name in enumerate(class_names)}
+    return class_names, np.array([label_of[name] for name in classes], np.int64)
+
+
+def apply_small_class_policy(owner: str, classes: Sequence[str], policy: SmallClasses) -> tuple[list[int], list[str]]:
+    """Return the positions of the items to keep, given the class name of each, and notes for the user.
+
+    The policy decides about classes with a single item, which have no positive pair.
+
+    Raises:  `DataError` if the policy refuses such a class, or fewer than two classes are left
     """
     sizes = Counter(classes)
     small = [name for name, size in sizes.items() if size < 2]
     if small and policy == "refuse":
         raise DataError(
-            f"{owner}: {quoted(small)} {'has' if len(small) == 1 else 'have'} a single item, "
-            "so there is nothing alike to find",
-            hint="Use small_classes=drop to leave such classes out or small_classes=keep to keep them.",
+            f"{owner}: {quoted(small)} {'has' if len(small) == 1 else 'have'} a single item, so no other item matches",
+            hint="Set small_classes=drop to leave such classes out, or small_classes=keep to keep them.",
         )
     dropped = frozenset(small if policy == "drop" else ())
-    kept = [position for position, name in enumerate(classes) if name not in dropped]
-    left = len(sizes) - len(dropped)
-    if left < 2:
-        raise DataError(f"{owner}: at least 2 classes are needed", got=left)
+    num_classes = len(sizes) - len(dropped)
+    if num_classes < 2:
+        raise DataError(f"{owner}: at least 2 classes are needed", got=num_classes)
     notes = [f"classes left out because they have a single item: {len(dropped):,}"] if dropped else []
     if small and policy == "keep":
         notes.append(f"classes with a single item: {len(small):,}")
-    return kept, notes
+    return [position for position, name in enumerate(classes) if name not in dropped], notes
 
 
 def groups_of_classes(
     owner: str, class_names: Sequence[str], classes: Sequence[str], groups: Sequence[str]
 ) -> tuple[str, ...]:
-    """The group of each class from the group of each item; a class with two groups is refused."""
+    """Return the group of each class from the class and the group of each item; a class has one group."""
     group_of: dict[str, str] = {}
     for name, group in zip(classes, groups, strict=True):
         if group_of.setdefault(name, group) != group:
             raise DataError(
                 f"{owner}: class '{name}' has items of two groups, '{group_of[name]}' and '{group}'",
-                hint="Use one group for all items of a class.",
+                hint="All items of a class must have the same group.",
             )
     return tuple(group_of[name] for name in class_names)
 
 
-def quoted(names: Sequence[str], kind: str = "class", plural: str = "classes", shown: int = 3) -> str:
-    """Some names for a sentence.
+def quoted(names: Sequence[str], kind: str = "class", plural: str = "classes", limit: int = 3) -> str:
+    """Return the first names in quotes, for a message.
 
     >>> quoted(["wren"]), quoted(["a", "b", "c", "d", "e"])
     ("class 'wren'", "classes 'a', 'b', 'c' and 2 more")
     """
-    words = ", ".join(f"'{name}'" for name in names[:shown])
-    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    words = ", ".join(f"'{name}'" for name in names[:limit])
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
     return f"{kind if len(names) == 1 else plural} {words}{more}"

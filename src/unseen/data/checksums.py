@@ -1,4 +1,4 @@
-"""Recorded sums: what `unseen data check` found out about files, so that content rather than dates names the data."""
+"""Checksums of image files, recorded by `unseen data check`: data is identified by content instead of dates."""
 
 import os
 from collections.abc import Sequence
@@ -13,30 +13,28 @@ from unseen.core.paths import cache_folder
 
 
 def record_checksums(
-    root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.ndarray, sums: Sequence[str]
+    root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.ndarray, checksums: Sequence[str]
 ) -> Path:
-    """Record the SHA-256 of files below a root, with the size and time each had; gives the file of the record.
+    """Record the SHA-256 of files below a root with their sizes and times; return the file of the record.
 
-    What was recorded earlier of other files below the same root stays.
+    Earlier entries of other files below the same root are kept.
     """
-    place = _record_of(root)
-    known = _read(place)
-    for path, size, time, found in zip(paths, sizes, times, sums, strict=True):
-        known[_key(path)] = f"{size} {time} {found}"
-    write_json(place, known)
-    return place
+    record = _record_of(root)
+    entries = _read(record)
+    for path, size, time, checksum in zip(paths, sizes, times, checksums, strict=True):
+        entries[_key(path)] = f"{size} {time} {checksum}"
+    write_json(record, entries)
+    return record
 
 
 def recorded_checksums(root: Path, paths: Sequence[str], sizes: np.ndarray, times: np.ndarray) -> list[str | None]:
-    """The recorded SHA-256 of each file; None where there is none, or where size or time are not what they were."""
-    known = _read(_record_of(root))
-    if not known:
-        return [None] * len(paths)
-    found: list[str | None] = []
+    """Return the recorded SHA-256 of each file; None if there is none, or if size or time changed since."""
+    entries = _read(_record_of(root))
+    checksums: list[str | None] = []
     for path, size, time in zip(paths, sizes.tolist(), times.tolist(), strict=True):
-        was_size, was_time, was = (known.get(_key(path)) or "- - -").split(" ")
-        found.append(was if (was_size, was_time) == (str(size), str(time)) else None)
-    return found
+        known, _, checksum = entries.get(_key(path), "").rpartition(" ")
+        checksums.append(checksum if known == f"{size} {time}" else None)
+    return checksums
 
 
 def _record_of(root: Path) -> Path:
@@ -44,15 +42,16 @@ def _record_of(root: Path) -> Path:
 
 
 def _key(path: str) -> str:
-    # A file's name may hold bytes that are no text, which JSON cannot hold.
+    # A file name may hold bytes that are not valid UTF-8, which JSON cannot represent.
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _read(place: Path) -> dict[str, str]:
-    if not place.exists():
+def _read(record: Path) -> dict[str, str]:
+    if not record.exists():
         return {}
     try:
-        content = read_json(place)
+        return dict(read_json(record))
     except DataError as problem:
-        raise DataError(problem.message, hint="Use unseen data check again after removing that file.") from None
-    return dict(content)
+        raise DataError(
+            problem.message, hint="Remove that file and run unseen data check again to record the checksums."
+        ) from None

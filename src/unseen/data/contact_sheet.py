@@ -1,4 +1,4 @@
-"""A contact sheet: a few images of a few classes on one picture, to see at a glance what the data is."""
+"""Contact sheet: a few images of a few classes on one picture, to see at a glance what the data looks like."""
 
 from collections.abc import Sequence
 
@@ -20,11 +20,11 @@ _INK, _PALE, _PAPER = (32, 32, 32), (225, 225, 225), (255, 255, 255)
 def contact_sheet(
     catalogue: Catalogue, split: Split | None = None, *, classes: int = 12, per_class: int = 8
 ) -> Image.Image:
-    """A row of images for each of some classes, which stand evenly apart in the catalogue's order; likewise the images.
+    """Draw one row of images per class; classes and images are taken at even intervals of the catalogue's order.
 
     An image that cannot be decoded is an empty cell.
 
-    Raises:  `DataError` when the catalogue has no pictures
+    Raises:  `DataError` when the catalogue has no images
     """
     check_count("contact_sheet", "classes", classes)
     check_count("contact_sheet", "per_class", per_class)
@@ -38,21 +38,21 @@ def contact_sheet(
     for row, label in enumerate(rows):
         members = np.flatnonzero(catalogue.labels == label)
         top = row * height
-        words = f"{catalogue.class_names[label]}   {_side(split, members)}{len(members):,} images"
-        draw.text((_GAP, top + 4), words, fill=_INK, font=font)
+        title = f"{catalogue.class_names[label]}   {_side(split, members)}{len(members):,} images"
+        draw.text((_GAP, top + 4), title, fill=_INK, font=font)
         for column, index in enumerate(evenly_spaced(members.tolist(), per_class)):
             sheet.paste(_cell(catalogue, index), (_GAP + column * (_CELL + _GAP), top + _TITLE))
     return sheet
 
 
 def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
-    """At most that many items, evenly apart, with the first and the last.
+    """Return at most `count` items at even intervals, including the first and the last.
 
     >>> evenly_spaced(range(10), 4), evenly_spaced([3, 5], 4)
     ([0, 3, 6, 9], [3, 5])
     """
-    places = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
-    return [items[place] for place in places]
+    positions = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
+    return [items[position] for position in positions]
 
 
 def _side(split: Split | None, members: np.ndarray) -> str:

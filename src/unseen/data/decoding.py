@@ -1,4 +1,4 @@
-"""Decoding inside a guard: an image file becomes a whole RGB picture, or an error that names the file and why."""
+"""Safe decoding: an image file becomes a complete RGB image, or an error with its path and the reason."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from unseen.core.errors import DataError
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 LARGEST_FILE = 64 * 10**6
 LARGEST_IMAGE = 50 * 10**6
-# A JPEG above this many pixels is decoded at half its size: it is more than any network here looks at.
+# A larger JPEG is decoded at half its size, which is still more than any network here needs.
 HALVED_ABOVE = 16 * 10**6
 
 _ORIENTATION = 0x0112
@@ -29,19 +29,19 @@ _UPRIGHT = {
 
 
 def decode(path: Path) -> Image.Image:
-    """The whole picture of a JPEG, PNG, WEBP or BMP file, upright and in RGB.
+    """Decode a JPEG, PNG, WEBP or BMP file as an upright RGB image.
 
     ==============  ====================================================================
-    transparency    laid on white (pixels hidden by alpha are often arbitrary colours)
-    16 bit grey     scaled to 8 bit; palette, grey and CMYK become RGB
+    transparency    composited on white (transparent pixels often have arbitrary colours)
+    16-bit grey     scaled to 8 bit; palette, grey and CMYK become RGB
     EXIF            the orientation is applied; EXIF that cannot be read is ignored
     animation       the first frame
     large           a JPEG above 16 megapixels is decoded at half its size
-    refused         files above 64 MB, pictures above 50 megapixels by their header
+    refused         files above 64 MB, images above 50 megapixels by their header
     ==============  ====================================================================
 
-    Memory:  at most two copies of the picture at 4 bytes a pixel, besides what the format's decoder needs
-    Raises:  `DataError` with path and reason for every file that is not decoded whole
+    Memory:  at most two copies of the image at 4 bytes per pixel, plus what the decoder needs
+    Raises:  `DataError` with path and reason for every file that cannot be decoded completely
     """
     try:
         status = os.stat(path)
@@ -52,10 +52,10 @@ def decode(path: Path) -> Image.Image:
         if status.st_size > LARGEST_FILE:
             raise _Refused(f"the file has {status.st_size:,} bytes, more than {LARGEST_FILE:,}")
         with warnings.catch_warnings(), open(path, "rb") as file:
-            warnings.simplefilter("ignore")  # remarks on metadata; what concerns pixels raises
+            warnings.simplefilter("ignore")  # about metadata; problems with pixels raise
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=FORMATS) as image:
-                return _whole(image)
+                return _load(image)
     except _Refused as problem:
         reason = str(problem)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
@@ -64,13 +64,13 @@ def decode(path: Path) -> Image.Image:
         reason = f"it is not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
     except MemoryError:
         reason = "there is not enough memory"
-    except Exception as problem:  # a decoder that is fed arbitrary bytes may raise anything
+    except Exception as problem:  # a decoder given arbitrary bytes may raise anything
         reason = (problem.strerror if isinstance(problem, OSError) else None) or str(problem) or type(problem).__name__
     raise DataError(f"cannot decode {path}: {reason}") from None
 
 
 class _Refused(Exception):
-    """The reason for which a file is not decoded."""
+    """Why a file is not decoded."""
 
 
 def _too_many_pixels(size: tuple[int, int] | None = None) -> str:
@@ -78,7 +78,7 @@ def _too_many_pixels(size: tuple[int, int] | None = None) -> str:
     return f"{stated} more than {LARGEST_IMAGE // 10**6} megapixels"
 
 
-def _whole(image: Image.Image) -> Image.Image:
+def _load(image: Image.Image) -> Image.Image:
     width, height = image.size
     if width * height > LARGEST_IMAGE:
         raise _Refused(_too_many_pixels(image.size))
@@ -86,15 +86,15 @@ def _whole(image: Image.Image) -> Image.Image:
         image.draft(None, (width // 2, height // 2))  # does nothing unless the file is a JPEG
     image.load()
     orientation = _orientation(image)
-    picture = _as_rgb(image)
-    image.close()  # gives its memory back: never more than two copies at once
-    return picture.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else picture
+    decoded = _as_rgb(image)
+    image.close()  # frees its memory: never more than two copies at once
+    return decoded.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else decoded
 
 
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # metadata that cannot be read says nothing about the pixels, which are whole
+    except Exception:  # unreadable metadata says nothing about the pixels, which are complete
         return 1
 
 
@@ -110,8 +110,8 @@ def _as_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _eight_bit(deep: np.ndarray) -> np.ndarray:
-    # Pillow's own conversion cuts values above 255 off; this is value / 257, rounded, in place to save memory.
-    deep += 128
-    deep //= 257
-    return deep.astype(np.uint8)
+def _eight_bit(values: np.ndarray) -> np.ndarray:
+    # Pillow's own conversion clips values above 255; this is value / 257, rounded, in place to save memory.
+    values += 128
+    values //= 257
+    return values.astype(np.uint8)

@@ -1,47 +1,43 @@
-"""A check of all image files: each is decoded once, summed, and compared with the others."""
+"""Integrity checks of image files: are they whole, did they change, which are duplicates."""
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from torch.utils.data import Dataset
 
 from unseen.core.console import progress_bar
 from unseen.core.errors import DataError
+from unseen.core.files import sha256_of
 from unseen.data.batches import make_loader
-from unseen.data.catalogue import Catalogue
-from unseen.data.checksums import record_checksums, recorded_checksums
+from unseen.data.catalogue import SIDES, Catalogue
+from unseen.data.checksums import record_checksums
 from unseen.data.decoding import decode
 from unseen.data.item_readers import ImageFiles
 from unseen.data.splits import Split
 
 _CHUNK = 16
+_SHOWN = 3
 
-
-@dataclass(frozen=True)
-class Finding:
-    """What one file is: the SHA-256 of its bytes and of its pixels, or the reason for which it is broken."""
-
-    content: str
-    pixels: str
-    problem: str | None
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class IntegrityReport:
-    """What a check of a catalogue's files found; positions are those of the catalogue.
+    """What a check of a catalogue's files found; numbers are positions in the catalogue.
 
     ===========  =================================================================================
-    broken       sentences that name a file and a reason
-    altered      files whose content is not what was recorded, though size and time are: damage
-    duplicates   groups of whole images with the same pixels
-    crossing     those of these groups that stand on two sides of the split
-    confused     those of these groups that stand in two classes
-    record       the file that now holds the sums of all whole images
+    broken       one message per broken file, with path and reason
+    altered      files whose content changed although size and modification time did not
+    duplicates   groups of intact images with the same pixels
+    crossing     groups of duplicates on both sides of the split
+    confused     groups of duplicates in more than one class
+    record       the file with the recorded checksums of all intact images
     ===========  =================================================================================
     """
 
@@ -54,92 +50,134 @@ class IntegrityReport:
     record: Path
 
 
+@dataclass(frozen=True)
+class _FileHashes:
+    """SHA-256 of a file's bytes and of its decoded pixels, or why it is broken."""
+
+    content: str
+    pixels: str
+    problem: str | None
+
+
 def check_integrity(
     catalogue: Catalogue, split: Split | None = None, *, workers: int = 0, quiet: bool = False
 ) -> IntegrityReport:
-    """Decode every image file once, record the sums of those that are whole, and find duplicates.
+    """Decode every image file once, record the checksums of intact ones, and find duplicates.
 
-    Two images are duplicates when their bytes or their decoded pixels are the same. Without a split none can cross it.
+    Images are duplicates when their decoded pixels are equal. Without a split none can cross it.
 
-    Raises:  `DataError` for a catalogue that holds no image files
+    Raises:  `DataError` for a catalogue without image files
     """
     reader = catalogue.reader
     if not isinstance(reader, ImageFiles):
         raise DataError(f"{catalogue.name}: there are no image files to check", got=reader.kind)
-    before = recorded_checksums(reader.root, reader.paths, reader.sizes, reader.times)
-    findings = _findings(reader, workers, quiet)
-    whole = [index for index, found in enumerate(findings) if found.problem is None]
+    earlier = reader.checksums()
+    hashes = _for_each_file(partial(_hash_file, reader), range(len(reader)), workers=workers, quiet=quiet)
+    intact = [index for index, file in enumerate(hashes) if file.problem is None]
     record = record_checksums(
         reader.root,
-        [reader.paths[index] for index in whole],
-        reader.sizes[whole],
-        reader.times[whole],
-        [findings[index].content for index in whole],
+        [reader.paths[index] for index in intact],
+        reader.sizes[intact],
+        reader.times[intact],
+        [hashes[index].content for index in intact],
     )
-    groups = groups_of_equal({index: findings[index].pixels for index in whole})
-    sides = _sides(catalogue, split)
+    duplicates = groups_of_equal({index: hashes[index].pixels for index in intact})
+    sides = np.full(len(catalogue), "", "<U10")
+    for side in SIDES if split is not None else ():
+        sides[getattr(split, side)] = side
     return IntegrityReport(
-        files=len(findings),
-        broken=tuple(found.problem for found in findings if found.problem is not None),
+        files=len(hashes),
+        broken=tuple(file.problem for file in hashes if file.problem is not None),
         altered=tuple(
-            index for index, sum_ in enumerate(before) if sum_ is not None and sum_ != findings[index].content
+            index for index, known in enumerate(earlier) if known is not None and known != hashes[index].content
         ),
-        duplicates=groups,
-        crossing=tuple(group for group in groups if len({sides[index] for index in group} - {""}) > 1),
-        confused=tuple(group for group in groups if len(set(catalogue.labels[list(group)])) > 1),
+        duplicates=duplicates,
+        crossing=tuple(group for group in duplicates if len(set(sides[list(group)]) - {""}) > 1),
+        confused=tuple(group for group in duplicates if len(set(catalogue.labels[list(group)])) > 1),
         record=record,
     )
 
 
-def groups_of_equal(values: dict[int, str]) -> tuple[tuple[int, ...], ...]:
-    """Positions with the same value, in groups of two and more.
+def check_images(
+    catalogue: Catalogue,
+    indices: Sequence[int] | np.ndarray | None = None,
+    *,
+    workers: int = 0,
+    quiet: bool = False,
+) -> None:
+    """Decode all image files (or those of `indices`) once, so that a broken one is found before a run starts.
+
+    Files that `unseen data check` found intact and that did not change since are skipped. A catalogue without image
+    files passes.
+
+    Raises:  `DataError` with path and reason of the first broken files and the number of the others
+    """
+    reader = catalogue.reader
+    if not isinstance(reader, ImageFiles):
+        return
+    checksums = reader.checksums()
+    unchecked = [int(index) for index in (range(len(reader)) if indices is None else indices)]
+    unchecked = [index for index in unchecked if checksums[index] is None]
+    problems = _for_each_file(partial(_decoding_problem, reader), unchecked, workers=workers, quiet=quiet)
+    broken = [problem for problem in problems if problem is not None]
+    if broken:
+        more = f"; and {len(broken) - _SHOWN:,} more" if len(broken) > _SHOWN else ""
+        files = "1 image file is" if len(broken) == 1 else f"{len(broken):,} image files are"
+        raise DataError(
+            f"{catalogue.name}: {files} broken: {'; '.join(broken[:_SHOWN])}{more}",
+            hint="Repair or remove these files.",
+        )
+
+
+def groups_of_equal(values: Mapping[int, str]) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of two or more keys with the same value.
 
     >>> groups_of_equal({0: "a", 1: "b", 4: "a"})
     ((0, 4),)
     """
-    positions = defaultdict(list)
+    groups = defaultdict(list)
     for index, value in values.items():
-        positions[value].append(index)
-    return tuple(tuple(group) for group in positions.values() if len(group) > 1)
+        groups[value].append(index)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-def _sides(catalogue: Catalogue, split: Split | None) -> np.ndarray:
-    sides = np.full(len(catalogue), "", "<U10")
-    if split is not None:
-        for side in ("train", "validation", "test"):
-            sides[getattr(split, side)] = side
-    return sides
+def _for_each_file(
+    inspect: Callable[[int], Result], indices: Sequence[int], *, workers: int, quiet: bool
+) -> list[Result]:
+    chunks = [indices[start : start + _CHUNK] for start in range(0, len(indices), _CHUNK)]
+    results: list[Result] = []
+    with progress_bar("checking images", len(indices), quiet=quiet) as bar:
+        for chunk in make_loader(_InspectedFiles(inspect), chunks, workers=workers):
+            results += chunk
+            bar.advance(len(chunk))
+    return results
 
 
-def _findings(reader: ImageFiles, workers: int, quiet: bool) -> list[Finding]:
-    starts = range(0, len(reader), _CHUNK)
-    chunks = [range(start, min(start + _CHUNK, len(reader))) for start in starts]
-    findings: list[Finding] = []
-    with progress_bar("checking images", len(reader), quiet=quiet) as bar:
-        for found in make_loader(_Examined(reader), chunks, workers=workers):
-            findings += found
-            bar.advance(len(found))
-    return findings
+class _InspectedFiles(Dataset[Result]):
+    """The results of a function of the position, a chunk at a time."""
+
+    def __init__(self, inspect: Callable[[int], Result]) -> None:
+        self.inspect = inspect
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Result]:
+        return [self.inspect(index) for index in indices]
 
 
-class _Examined(Dataset[Any]):
-    """What the files of a chunk are."""
-
-    def __init__(self, reader: ImageFiles) -> None:
-        self.reader = reader
-
-    def __getitems__(self, indices: Sequence[int]) -> list[Finding]:
-        return [_finding(self.reader, index) for index in indices]
+def _decoding_problem(reader: ImageFiles, index: int) -> str | None:
+    try:
+        reader.image(index)
+    except DataError as problem:
+        return problem.message
+    return None
 
 
-def _finding(reader: ImageFiles, index: int) -> Finding:
+def _hash_file(reader: ImageFiles, index: int) -> _FileHashes:
     path = reader.path(index)
     try:
         reader.verify(index)
         image = decode(path)
-        with open(path, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
+        content = sha256_of(path)
     except DataError as problem:
-        return Finding("", "", problem.message)
+        return _FileHashes("", "", problem.message)
     size = f"{image.width} {image.height} "
-    return Finding(content, hashlib.sha256(size.encode() + image.tobytes()).hexdigest(), None)
+    return _FileHashes(content, hashlib.sha256(size.encode() + image.tobytes()).hexdigest(), None)

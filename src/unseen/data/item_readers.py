@@ -1,4 +1,4 @@
-"""Sources: where the content of a catalogue's items comes from (files, pixels in memory, cached features)."""
+"""Item readers: how the content of a catalogue's items is read (image files, images in memory, cached features)."""
 
 import hashlib
 import os
@@ -14,14 +14,14 @@ from unseen.data.decoding import decode
 
 
 def hash_of_array(array: np.ndarray) -> str:
-    """The SHA-256 of an array's type, shape and content."""
+    """Return the SHA-256 of an array's dtype, shape and content."""
     digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
 class ImagesInMemory:
-    """Images of one size, held as whole numbers from 0 to 255: (N, H, W) for grey, (N, H, W, 3) for colour."""
+    """Images of one size as uint8: (N, H, W) for greyscale, (N, H, W, 3) for RGB."""
 
     kind: Kind = "images in memory"
 
@@ -37,18 +37,18 @@ class ImagesInMemory:
         return len(self.pixels)
 
     def content_hash(self) -> str:
-        """A hash of every pixel."""
+        """Return a hash of all pixels."""
         return hash_of_array(self.pixels)
 
     def image(self, index: int) -> Image.Image:
-        """The item as an RGB picture."""
+        """Return the item as an RGB image."""
         return Image.fromarray(self.pixels[index]).convert("RGB")
 
 
 class ImageFiles:
-    """Image files below a root; their sizes and times are taken once, so that a later change is noticed.
+    """Image files below a root; sizes and modification times are recorded once, so that a later change is noticed.
 
-    Raises:  `DataError` when a file is missing or cannot be looked at
+    Raises:  `DataError` when a file is missing or cannot be accessed
     """
 
     kind: Kind = "image files"
@@ -65,39 +65,42 @@ class ImageFiles:
         return len(self.paths)
 
     def path(self, index: int) -> Path:
-        """Where the item lies."""
+        """Return the path of the item's file."""
         return self.root / self.paths[index]
 
-    def content_hash(self) -> str:
-        """A hash of the recorded sums, so that a copy is the same data; of sizes and modification times before a check.
+    def checksums(self) -> list[str | None]:
+        """Return the SHA-256 of each file as `unseen data check` recorded it, None where the file changed since."""
+        return recorded_checksums(self.root, self.paths, self.sizes, self.times)
 
-        Both are blind to a change that keeps size and time. The sums are those of `unseen data check`; they count while
-        size and time of every file are what they were.
+    def content_hash(self) -> str:
+        """Return a hash of the recorded checksums, the same for a copy; without them, of sizes and times.
+
+        Neither notices a change that keeps both size and modification time.
         """
-        sums = recorded_checksums(self.root, self.paths, self.sizes, self.times)
-        if None not in sums:
-            return hashlib.sha256(" ".join(map(str, sums)).encode()).hexdigest()
+        checksums = self.checksums()
+        if None not in checksums:
+            return hashlib.sha256(" ".join(map(str, checksums)).encode()).hexdigest()
         return hash_of_array(np.stack([self.sizes, self.times]))
 
     def verify(self, index: int) -> None:
-        """Refuse a file whose size or modification time is not what it was when the reader was made."""
+        """Raise `DataError` if the file's size or modification time changed since the reader was made."""
         if self._size_and_time(index) != (self.sizes[index], self.times[index]):
-            raise DataError(f"{self.path(index)} changed after the data was read", hint="Use a new run.")
+            raise DataError(f"{self.path(index)} changed after the data was read", hint="Start a new run.")
 
     def image(self, index: int) -> Image.Image:
-        """The item as an RGB picture; `DataError` if it is not whole."""
+        """Return the item as an RGB image; `DataError` if it cannot be decoded completely."""
         return decode(self.path(index))
 
     def _size_and_time(self, index: int) -> tuple[int, int]:
         try:
-            status = os.stat(f"{self.root}/{self.paths[index]}")  # much quicker than a Path when files are many
+            status = os.stat(f"{self.root}/{self.paths[index]}")  # much faster than a Path when there are many files
         except OSError as problem:
             raise DataError(f"{self.path(index)} cannot be read: {problem.strerror}") from None
         return status.st_size, status.st_mtime_ns
 
 
 class FeatureArray:
-    """Cached features, one row an item (N, D), in the type they came in; `paths` lead to their pictures, if any."""
+    """Cached features, one row per item (N, D), in their own dtype; `paths` are the images behind them, if known."""
 
     kind: Kind = "features"
 
@@ -106,8 +109,8 @@ class FeatureArray:
             raise DataError(
                 "FeatureArray: features must be numbers of shape (N, D)", got=f"{features.dtype} {features.shape}"
             )
-        assert paths is None or len(paths) == len(features), "paths and features tell of different items"
-        # In the byte order of this machine, the only one torch knows.
+        assert paths is None or len(paths) == len(features), "paths and features differ in length"
+        # torch needs the byte order of this machine.
         self.features = np.ascontiguousarray(features, features.dtype.newbyteorder("="))
         self.root = root
         self.paths = paths
@@ -116,11 +119,11 @@ class FeatureArray:
         return len(self.features)
 
     def content_hash(self) -> str:
-        """A hash of every feature."""
+        """Return a hash of all features."""
         return hash_of_array(self.features)
 
     def image(self, index: int) -> Image.Image | None:
-        """The picture the features were made from; None if it is not there or broken, as nothing is learnt from it."""
+        """Return the image behind the features; None if it is missing or broken, since it is only for display."""
         if self.paths is None:
             return None
         try:

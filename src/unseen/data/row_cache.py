@@ -1,8 +1,8 @@
-"""Caches of rows that are dear to compute: keyed by what made them, filled block by block, verified before use.
+"""A cache of rows that are expensive to compute: keyed by what made them, filled in blocks, verified before use.
 
-A cache is a folder named after its key. `rows.npy` holds the rows, `key.json` what made them, and `sums.txt` a line
-with the SHA-256 of each block that is whole. A block counts only if its sum is right, so that a killed writer, a power
-cut or a damaged disk cost the blocks they touched and nothing else (PROMISES R19).
+A cache is a folder named after the hash of its key. `rows.npy` holds the rows, `key.json` the key, and `sums.txt` one
+line with the SHA-256 of each finished block. A block counts only if its checksum is right, so a killed writer, a power
+cut or a damaged disk cost only the blocks they touched.
 """
 
 import hashlib
@@ -10,6 +10,8 @@ import io
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -23,78 +25,101 @@ from unseen.core.files import read_json, write_json
 from unseen.core.locks import exclusive
 from unseen.data.catalogue import ItemReader, Kind
 
-# Rows of a block. It is also the batch in which rows are computed: they are the same whoever computes them, and
-# however often that was interrupted.
+# Rows per block. It is also the batch in which rows are computed, so that they are the same whoever computes them and
+# however often the computation is interrupted.
 BLOCK = 64
 _MEGABYTE = 10**6
 
-Compute = Callable[[Sequence[range]], Iterator[np.ndarray]]
+ComputeRows = Callable[[Sequence[range]], Iterator[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class RowCache:
+    """Rows on disk.
+
+    ============  =====================================================================
+    folder        folder that holds the caches
+    key           everything that determines the rows, as plain values
+    shape         (rows, ...)
+    dtype         NumPy name of the stored type
+    description   for messages: "activations at blocks.5"
+    ============  =====================================================================
+    """
+
+    folder: Path
+    key: Record
+    shape: tuple[int, ...]
+    dtype: str
+    description: str
+
+    @cached_property
+    def path(self) -> Path:
+        """The folder of this cache."""
+        return self.folder / hash_of(self.key)
+
+    @cached_property
+    def header(self) -> bytes:
+        """The header of rows.npy."""
+        buffer = io.BytesIO()
+        descriptor = np.lib.format.dtype_to_descr(np.dtype(self.dtype))
+        np.lib.format.write_array_header_1_0(buffer, {"descr": descriptor, "fortran_order": False, "shape": self.shape})
+        return buffer.getvalue()
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """The size of one row."""
+        return int(np.prod(self.shape[1:])) * np.dtype(self.dtype).itemsize
+
+    def offset(self, block: range) -> int:
+        """Return where a block begins in rows.npy."""
+        return len(self.header) + block.start * self.row_bytes
+
+    def blocks(self, needed: np.ndarray | None) -> list[range]:
+        """Return the blocks that contain the needed rows, all blocks for None."""
+        blocks = [range(start, min(start + BLOCK, self.shape[0])) for start in range(0, self.shape[0], BLOCK)]
+        return blocks if needed is None else [blocks[number] for number in np.unique(needed // BLOCK)]
 
 
 def cached_rows(
-    folder: Path,
-    key: Record,
-    *,
-    shape: tuple[int, ...],
-    dtype: str,
-    compute: Compute,
-    what: str,
-    needed: np.ndarray | None = None,
-    quiet: bool = False,
+    cache: RowCache, compute: ComputeRows, *, needed: np.ndarray | None = None, quiet: bool = False
 ) -> np.ndarray:
-    """The rows that `key` describes, memory-mapped: taken from the cache, or computed now as far as they lack.
+    """Return the memory-mapped rows of a cache after computing those that are missing.
 
     ========  =========================================================================================
-    key       everything that decides the rows, as plain values
-    shape     (rows, ...)
-    compute   gives the rows of each of the ranges that it is asked for, one array a range, in order
-    what      words for people: "activations at blocks.5"
-    needed    the rows that are asked for, all if None; blocks without any of them are left out for now
+    compute   returns the rows of each requested range, one array per range, in order
+    needed    positions of the rows to fill in, all if None; blocks without any of them are left out
     ========  =========================================================================================
 
-    Two processes that want the same rows at once do not both compute them: the second waits for the first.
+    Two processes that need the same rows do not both compute them: the second waits for the first.
 
-    Raises:  `DataError` when the disk has no room, or when rows are not finite
+    Raises:  `DataError` when the disk is full or rows are not finite
     """
-    place = folder / hash_of(key)
-    place.mkdir(parents=True, exist_ok=True)
-    blocks = [range(start, min(start + BLOCK, shape[0])) for start in range(0, shape[0], BLOCK)]
-    header = _header(shape, dtype)
-    row_bytes = int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
-    if needed is not None:
-        blocks = [blocks[number] for number in np.unique(needed // BLOCK)]
-    count = sum(map(len, blocks))
+    cache.path.mkdir(parents=True, exist_ok=True)
+    blocks = cache.blocks(needed)
 
-    def say_waiting() -> None:
-        _say(f"waiting for another process that is caching {what}", quiet)
+    def report_waiting() -> None:
+        _report(f"waiting for another process that is caching {cache.description}", quiet)
 
-    with exclusive(place / "lock", when_busy=say_waiting):
-        missing = [blocks[number] for number in _missing(place, key, header, blocks, row_bytes, quiet)]
-        # Rows that nobody asked for yet are a hole in the file, which takes no room on the disk.
-        os.truncate(place / "rows.npy", len(header) + shape[0] * row_bytes)
+    with exclusive(cache.path / "lock", when_busy=report_waiting):
+        missing = _missing_blocks(cache, blocks, quiet)
+        # Rows that were not needed yet are a hole in the file, which uses no disk space.
+        os.truncate(cache.path / "rows.npy", len(cache.header) + cache.shape[0] * cache.row_bytes)
         if missing:
-            _check_room(place, sum(map(len, missing)) * row_bytes, what)
-            size = f"{count:,} x {' x '.join(map(str, shape[1:]))} in {dtype}: {_megabytes(count * row_bytes)}"
-            _say(f"caching {what} ({size}) in {place}", quiet)
-            done = count - sum(map(len, missing))
-            with progress_bar(f"caching {what}", count, done=done, quiet=quiet) as bar:
-                for block in _fill(place, len(header), row_bytes, missing, compute(missing), dtype, what):
-                    bar.advance(len(block))
-    rows: np.ndarray = np.load(place / "rows.npy", mmap_mode="r", allow_pickle=False)
+            _fill(cache, blocks, missing, compute, quiet)
+    rows: np.ndarray = np.load(cache.path / "rows.npy", mmap_mode="r", allow_pickle=False)
     return rows
 
 
 class CachedRows:
-    """A reader whose items are rows of caches: the plain view of every item, and augmented views of some.
+    """Reads items from cached rows: one plain view of every item, and augmented views of some.
 
     ==========  ==================================================================================
-    origin      the reader whose items were put through a network
-    plain       a row for each item, without augmentation; those at `indices` hold something
-    views       further rows, each array another augmentation; those at `augmented` hold something
+    origin      reader of the items that were put through a network
+    plain       one row per item without augmentation, filled in at `indices`
+    views       further arrays of rows, one per augmentation, filled in at `augmented`
     ==========  ==================================================================================
 
-    Evaluation sees the plain view. Training sees the plain view and the augmented ones alike: the key of a item_key
-    decides, so that the draw follows from the seed.
+    Evaluation uses the plain view. Training uses all views; the item's random key selects one.
     """
 
     kind: Kind = "features"
@@ -108,122 +133,116 @@ class CachedRows:
         views: Sequence[np.ndarray] = (),
         augmented: np.ndarray | None = None,
     ) -> None:
-        assert all(len(table) == len(origin) for table in (plain, *views)), "a cache has a row for every item"
+        assert all(len(rows) == len(origin) for rows in (plain, *views)), "a cache has a row for every item"
         self.origin, self.plain, self.views = origin, plain, tuple(views)
-        self._holds = np.zeros((2, len(origin)), bool)
-        self._holds[0, indices] = True
-        self._holds[1, indices[:0] if augmented is None else augmented] = True
+        self._is_filled = np.zeros((2, len(origin)), bool)
+        self._is_filled[0, indices] = True
+        self._is_filled[1, indices[:0] if augmented is None else augmented] = True
 
     def __len__(self) -> int:
         return len(self.origin)
 
     def content_hash(self) -> str:
-        """The hash of what the rows were made from; the caches verified the rows themselves."""
+        """Return the hash of the original items; the rows themselves were verified by the cache."""
         return self.origin.content_hash()
 
     def image(self, index: int) -> Image | None:
-        """The picture behind a row."""
+        """Return the image behind a row."""
         return self.origin.image(index)
 
     def rows(self, indices: np.ndarray, keys: Sequence[int | None]) -> np.ndarray:
-        """The rows of these items; those with a key may be of any view."""
+        """Return the rows of these items: of the view that the key selects, of the plain view for None."""
         count = len(self.views) + 1
         view = np.array([0 if key is None else key % count for key in keys], np.int64)
-        found = np.empty((len(indices), *self.plain.shape[1:]), self.plain.dtype)
-        for number, table in enumerate((self.plain, *self.views)):
-            here = view == number
-            assert self._holds[min(number, 1), indices[here]].all(), "an item was asked for that is not in the cache"
-            found[here] = table[indices[here]]
-        return found
+        selected = np.empty((len(indices), *self.plain.shape[1:]), self.plain.dtype)
+        for number, rows in enumerate((self.plain, *self.views)):
+            is_here = view == number
+            assert self._is_filled[min(number, 1), indices[is_here]].all(), "an item is not in the cache"
+            selected[is_here] = rows[indices[is_here]]
+        return selected
 
 
-def _header(shape: tuple[int, ...], dtype: str) -> bytes:
-    buffer = io.BytesIO()
-    descriptor = np.lib.format.dtype_to_descr(np.dtype(dtype))
-    np.lib.format.write_array_header_1_0(buffer, {"descr": descriptor, "fortran_order": False, "shape": shape})
-    return buffer.getvalue()
-
-
-def _missing(place: Path, key: Record, header: bytes, blocks: list[range], row_bytes: int, quiet: bool) -> list[int]:
-    """The numbers of the blocks that are not there or not right; a folder that holds something else is emptied."""
-    if not _is_for(place, key, header):
-        if (place / "key.json").exists():
-            _say(f"the cache in {place} was made otherwise or is damaged, and is made again", quiet)
+def _missing_blocks(cache: RowCache, blocks: list[range], quiet: bool) -> list[range]:
+    """Return the blocks that are missing or damaged; a folder with other content is emptied."""
+    folder = cache.path
+    if not _is_valid(cache):
+        if (folder / "key.json").exists():
+            _report(f"the cache in {folder} has another key or is damaged; it is recomputed", quiet)
         for name in ("key.json", "sums.txt", "rows.npy"):
-            (place / name).unlink(missing_ok=True)  # a new file: whoever still reads the old one keeps it
-        (place / "rows.npy").write_bytes(header)
-        write_json(place / "key.json", key)
-        return list(range(len(blocks)))
-    sums = _sums(place)
-    missing, damaged = [], 0
-    with open(place / "rows.npy", "rb") as file:
-        for number, block in enumerate(blocks):
-            file.seek(len(header) + block.start * row_bytes)
-            # Read, not mapped: a file that was cut off would kill the process that maps it.
-            if block.start not in sums or _sum_of(file.read(len(block) * row_bytes)) != sums[block.start]:
-                missing.append(number)
-                damaged += block.start in sums
+            (folder / name).unlink(missing_ok=True)  # a new file: a process that still reads the old one keeps it
+        (folder / "rows.npy").write_bytes(cache.header)
+        write_json(folder / "key.json", cache.key)
+        return blocks
+    checksums = _checksums(folder)
+    missing = []
+    with open(folder / "rows.npy", "rb") as file:
+        for block in blocks:
+            file.seek(cache.offset(block))
+            # Read, not mapped: a truncated file would kill the process that maps it.
+            content = file.read(len(block) * cache.row_bytes)
+            if checksums.get(block.start) != hashlib.sha256(content).hexdigest():
+                missing.append(block)
+    damaged = sum(block.start in checksums for block in missing)
     if damaged:
-        _say(f"{damaged:,} of {len(blocks):,} blocks of the cache in {place} are damaged and are made again", quiet)
+        _report(f"{damaged:,} of {len(blocks):,} blocks of the cache in {folder} are damaged and recomputed", quiet)
     return missing
 
 
-def _is_for(place: Path, key: Record, header: bytes) -> bool:
+def _is_valid(cache: RowCache) -> bool:
     try:
-        with open(place / "rows.npy", "rb") as file:
-            return file.read(len(header)) == header and read_json(place / "key.json") == key
+        with open(cache.path / "rows.npy", "rb") as file:
+            return file.read(len(cache.header)) == cache.header and read_json(cache.path / "key.json") == cache.key
     except (OSError, DataError):
         return False
 
 
-def _sums(place: Path) -> dict[int, str]:
-    """The sum of each finished block by its first row; a line that was cut off says nothing."""
+def _checksums(folder: Path) -> dict[int, str]:
+    """Return the checksum of each finished block by its first row; an incomplete line is ignored."""
     try:
-        lines = (place / "sums.txt").read_text(encoding="ascii", errors="replace").split("\n")[:-1]
+        lines = (folder / "sums.txt").read_text(encoding="ascii", errors="replace").split("\n")[:-1]
     except FileNotFoundError:
         return {}
     words = [line.split(" ") for line in lines]
     return {int(pair[0]): pair[1] for pair in words if len(pair) == 2 and pair[0].isdecimal()}
 
 
-def _fill(
-    place: Path,
-    offset: int,
-    row_bytes: int,
-    missing: list[range],
-    computed: Iterator[np.ndarray],
-    dtype: str,
-    what: str,
-) -> Iterator[range]:
-    with open(place / "rows.npy", "r+b") as file, open(place / "sums.txt", "a", encoding="ascii") as sums:
-        if sums.tell():
-            sums.write("\n")  # ends a line that a killed writer left open
-        for block, rows in zip(missing, computed, strict=True):
+def _fill(cache: RowCache, blocks: list[range], missing: list[range], compute: ComputeRows, quiet: bool) -> None:
+    count, lacking = sum(map(len, blocks)), sum(map(len, missing))
+    _check_space(cache, lacking * cache.row_bytes)
+    size = f"{' x '.join(map(str, cache.shape[1:]))} in {cache.dtype}: {_megabytes(count * cache.row_bytes)}"
+    _report(f"caching {cache.description} ({count:,} x {size}) in {cache.path}", quiet)
+    with (
+        progress_bar(f"caching {cache.description}", count, done=count - lacking, quiet=quiet) as bar,
+        open(cache.path / "rows.npy", "r+b") as file,
+        open(cache.path / "sums.txt", "a", encoding="ascii") as checksums,
+    ):
+        if checksums.tell():
+            checksums.write("\n")  # ends a line that a killed writer left incomplete
+        for block, rows in zip(missing, compute(missing), strict=True):
             with np.errstate(over="ignore"):
-                content = np.ascontiguousarray(rows, dtype)
-            assert content.nbytes == len(block) * row_bytes, "rows of another shape than the cache's were computed"
+                content = np.ascontiguousarray(rows, cache.dtype)
+            assert content.nbytes == len(block) * cache.row_bytes, "computed rows have another shape than the cache"
             if not np.isfinite(content).all():
-                raise DataError(f"{what}: rows {block.start} to {block.stop - 1} are not finite in {dtype}")
-            file.seek(offset + block.start * row_bytes)
+                raise DataError(
+                    f"{cache.description}: rows {block.start} to {block.stop - 1} are not finite in {cache.dtype}"
+                )
+            file.seek(cache.offset(block))
             file.write(content.data)
             file.flush()
             fault("cache.before_sum")
-            sums.write(f"{block.start} {_sum_of(content.data)}\n")
-            sums.flush()
+            checksums.write(f"{block.start} {hashlib.sha256(content.data).hexdigest()}\n")
+            checksums.flush()
             fault("cache.after_sum")
-            yield block
+            bar.advance(len(block))
 
 
-def _sum_of(content: bytes | memoryview) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _check_room(place: Path, wanted: int, what: str) -> None:
-    free = shutil.disk_usage(place).free
+def _check_space(cache: RowCache, wanted: int) -> None:
+    free = shutil.disk_usage(cache.path).free
     if free < wanted:
         raise DataError(
-            f"the cache of {what} needs {_megabytes(wanted)} and the disk of {place} has {_megabytes(free)}",
-            hint="Use --cache with a folder on another disk, or fewer views.",
+            f"the cache of {cache.description} needs {_megabytes(wanted)} and the disk of {cache.path} has "
+            f"{_megabytes(free)}",
+            hint="Set --cache to a folder on another disk, or use fewer views.",
         )
 
 
@@ -231,6 +250,6 @@ def _megabytes(size: int) -> str:
     return f"{size / _MEGABYTE:,.0f} MB" if size >= 10 * _MEGABYTE else f"{size / _MEGABYTE:.1f} MB"
 
 
-def _say(sentence: str, quiet: bool) -> None:
+def _report(message: str, quiet: bool) -> None:
     if not quiet:
-        console().print(sentence, markup=False, soft_wrap=True)
+        console().print(message, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a catalogue holds, in numbers: images and classes of each side, sizes of classes and of images."""
+"""Summary statistics of a catalogue: images and classes per side, class sizes, image sizes."""
 
 import warnings
 from collections import Counter
@@ -17,7 +17,7 @@ from unseen.data.splits import Split
 
 @dataclass(frozen=True)
 class PartSummary:
-    """One part of a catalogue, with the smallest, the middle and the largest number of images of its classes."""
+    """Size of one part of a catalogue, with the smallest, median and largest class size."""
 
     name: str
     images: int
@@ -29,7 +29,7 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Width and height of pictures as (smallest, middle, largest), the commonest sizes, and how many have none."""
+    """Width and height as (smallest, median, largest), the commonest sizes, and the number of unreadable files."""
 
     width: tuple[int, int, int]
     height: tuple[int, int, int]
@@ -38,7 +38,7 @@ class ImageSizes:
 
 
 def summarize_parts(catalogue: Catalogue, split: Split | None) -> list[PartSummary]:
-    """The whole catalogue and, with a split, its sides; queries and gallery too if they are not the test side."""
+    """Summarize the catalogue and the sides of the split; queries and gallery too if they are not the test side."""
     positions = {"all": np.arange(len(catalogue))}
     if split is not None:
         positions |= {side: getattr(split, side) for side in SIDES}
@@ -48,23 +48,23 @@ def summarize_parts(catalogue: Catalogue, split: Split | None) -> list[PartSumma
 
 
 def image_sizes(catalogue: Catalogue, *, quiet: bool = False) -> ImageSizes | None:
-    """The sizes of a catalogue's image files, from their headers; None if it holds no files or no readable one."""
+    """Read image sizes from the file headers; None if the catalogue has no readable image file."""
     reader = catalogue.reader
     if not isinstance(reader, ImageFiles):
         return None
-    found: Counter[tuple[int, int]] = Counter()
+    counts: Counter[tuple[int, int]] = Counter()
     with progress_bar("reading headers", len(reader), quiet=quiet) as bar:
         for index in range(len(reader)):
             size = _size_of(reader.path(index))
-            found.update([size] if size else [])
+            counts.update([size] if size else [])
             bar.advance()
-    if not found:
+    if not counts:
         return None
-    sizes = np.repeat(np.array(list(found)), list(found.values()), axis=0)
+    sizes = np.repeat(np.array(list(counts)), list(counts.values()), axis=0)
     return ImageSizes(
-        width=_spread(sizes[:, 0]),
-        height=_spread(sizes[:, 1]),
-        commonest=tuple(found.most_common(3)),
+        width=_range(sizes[:, 0]),
+        height=_range(sizes[:, 1]),
+        commonest=tuple(counts.most_common(3)),
         unreadable=len(reader) - len(sizes),
     )
 
@@ -74,15 +74,15 @@ def _part(name: str, labels: np.ndarray) -> PartSummary:
     return PartSummary(name, len(labels), len(counts), int(counts.min()), float(np.median(counts)), int(counts.max()))
 
 
-def _spread(values: np.ndarray) -> tuple[int, int, int]:
+def _range(values: np.ndarray) -> tuple[int, int, int]:
     return int(values.min()), round(float(np.median(values))), int(values.max())
 
 
 def _size_of(path: Path) -> tuple[int, int] | None:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # remarks on metadata and on large pictures: nothing is decoded here
+            warnings.simplefilter("ignore")  # about metadata and large images: nothing is decoded here
             with Image.open(path, formats=FORMATS) as image:
                 return image.size
-    except Exception:  # a reader of headers that is fed arbitrary bytes may raise anything; such files are counted
+    except Exception:  # a header parser given arbitrary bytes may raise anything; such files are counted
         return None

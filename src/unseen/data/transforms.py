@@ -1,4 +1,4 @@
-"""Transforms: a picture becomes a tensor; every random choice follows from the key of its item_key."""
+"""Transforms: an image becomes a tensor; every random choice is derived from the key of the item."""
 
 import importlib
 import math
@@ -18,15 +18,15 @@ _ATTEMPTS = 10
 
 
 class Transform(Protocol):
-    """What turns a picture into the input of a network."""
+    """Turns an image into the input of a network."""
 
     def __call__(self, image: Image, key: int | None) -> Tensor:
-        """The tensor of an RGB picture, augmented by the key; None stands for evaluation, without augmentation."""
+        """Return the tensor of an RGB image, augmented by the key; None means evaluation, without augmentation."""
         ...
 
 
 def torchvision_functional() -> Any:
-    """The functions of torchvision's transforms, imported when first needed: the import takes seconds.
+    """Import torchvision's transform functions when first needed: the import takes seconds.
 
     Raises:  `ConfigError` when torchvision is missing
     """
@@ -34,15 +34,15 @@ def torchvision_functional() -> Any:
         return importlib.import_module("torchvision.transforms.v2.functional")
     except ImportError as problem:
         raise ConfigError(
-            f"transforms of images need torchvision ({problem})", hint="Use pip install 'unseen[vision]'."
+            f"image transforms need torchvision ({problem})", hint="Run pip install 'unseen[vision]'."
         ) from None
 
 
 def random_crop(width: int, height: int, *, scale_low: float, generator: torch.Generator) -> tuple[int, int, int, int]:
-    """Top, left, height, width of a random part of a picture.
+    """Return top, left, height and width of a random crop.
 
     Its share of the area is uniform in [scale_low, 1], its aspect ratio log-uniform in [3/4, 4/3]. After ten attempts
-    that do not fit it is the largest part in the middle whose aspect ratio is allowed.
+    that do not fit it is the largest central crop with an allowed aspect ratio.
 
     Reference:  Szegedy et al., Going Deeper with Convolutions, CVPR 2015; the draws of torchvision's RandomResizedCrop
     """
@@ -66,9 +66,9 @@ def random_crop(width: int, height: int, *, scale_low: float, generator: torch.G
 
 @transform("plain")
 class Plain:
-    """The picture as it is, scaled to numbers; resized to a square if `size` is given, never augmented.
+    """No augmentation: the normalised image, resized to a square if `size` is set.
 
-    Shape:  picture -> (3, H, W) float32, or (3, size, size)
+    Shape:  image -> (3, H, W) float32, or (3, size, size)
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class Plain:
     ) -> None:
         if size is not None:
             check_count("Plain", "size", size)
-        _check_colours("Plain", mean, std)
+        _check_normalisation("Plain", mean, std)
         self.size = size
         self.mean = tuple(mean)
         self.std = tuple(std)
-        # A missing torchvision is said now, not in the first batch; and loader workers inherit the import.
-        self._table = _colour_table(torchvision_functional(), self.mean, self.std)
+        # A missing torchvision is reported now, not in the first batch; and loader workers inherit the import.
+        self._table = _channel_table(torchvision_functional(), self.mean, self.std)
 
     def __call__(self, image: Image, key: int | None) -> Tensor:
-        """The tensor of an RGB picture; the key changes nothing."""
+        """Return the tensor of an RGB image; the key is ignored."""
         if self.size is not None:
             image = torchvision_functional().resize(image, [self.size, self.size])
         return _normalised(np.asarray(image), self._table)
@@ -96,17 +96,17 @@ class Plain:
 
 @transform("crop")
 class Crop:
-    """A random part of the picture, perhaps mirrored, to train on; its middle to evaluate on.
+    """Random resized crop and horizontal flip for training, centre crop for evaluation.
 
     =============  ==================================================================================
-    size           height and width of the result in pixels
-    resize         shorter side before the middle is cut out; size * 256 / 224, rounded, if None
-    scale_low      smallest share of the picture's area that a random part has
-    flip           mirror left and right in half of the cases
-    mean, std      of red, green and blue, which are scaled to [0, 1] first; ImageNet's
+    size           height and width of the output in pixels
+    resize         shorter side before the centre crop; size * 256 / 224, rounded, if None
+    scale_low      smallest share of the image's area that a random crop covers
+    flip           flip horizontally with probability 1/2
+    mean, std      of the RGB channels, scaled to [0, 1]; ImageNet's by default
     =============  ==================================================================================
 
-    Shape:  picture -> (3, size, size) float32
+    Shape:  image -> (3, size, size) float32
     """
 
     def __init__(
@@ -124,17 +124,17 @@ class Crop:
             check_count("Crop", "resize", resize, at_least=size)
         check_above("Crop", "scale_low", scale_low, 0)
         check_between("Crop", "scale_low", scale_low, 0, 1)
-        _check_colours("Crop", mean, std)
+        _check_normalisation("Crop", mean, std)
         self.size = size
         self.resize = resize
         self.scale_low = scale_low
         self.flip = flip
         self.mean = tuple(mean)
         self.std = tuple(std)
-        self._table = _colour_table(torchvision_functional(), self.mean, self.std)
+        self._table = _channel_table(torchvision_functional(), self.mean, self.std)
 
     def __call__(self, image: Image, key: int | None) -> Tensor:
-        """The tensor of an RGB picture: the part that the key draws, or the middle."""
+        """Return the tensor of the random crop drawn by the key, or of the centre crop."""
         functional = torchvision_functional()
         if key is None:
             resize = self.resize if self.resize is not None else round(self.size * 256 / 224)
@@ -148,25 +148,25 @@ class Crop:
         return _normalised(pixels, self._table)
 
 
-def _colour_table(functional: Any, mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
-    """The normalised value of each of the 256 bytes of each colour, as torchvision computes it: (3, 256)."""
+def _channel_table(functional: Any, mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
+    """Return the normalised value of each byte for each channel, as torchvision computes it: (3, 256)."""
     values = torch.arange(256, dtype=torch.uint8).repeat(3, 1, 1)
     table = functional.normalize(functional.to_dtype(values, torch.float32, scale=True), list(mean), list(std))
     return table.squeeze(1).numpy()
 
 
 def _normalised(pixels: np.ndarray, table: np.ndarray) -> Tensor:
-    # Looking a byte up gives the bits of computing it, in a third of the time.
+    # A table lookup returns the same bits as the computation, in a third of the time.
     tensor = np.empty((3, *pixels.shape[:2]), np.float32)
-    for colour in range(3):
-        # Every byte is in the table; "clip" spares NumPy the buffer it needs to raise.
-        np.take(table[colour], pixels[:, :, colour], out=tensor[colour], mode="clip")
+    for channel in range(3):
+        # Every byte is in the table; "clip" saves NumPy the buffer it needs to raise.
+        np.take(table[channel], pixels[:, :, channel], out=tensor[channel], mode="clip")
     return torch.from_numpy(tensor)
 
 
-def _check_colours(owner: str, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+def _check_normalisation(owner: str, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
     for name, values in (("mean", mean), ("std", std)):
         if len(values) != 3:
-            raise ConfigError(f"{owner}: {name} must hold 3 numbers, for red, green and blue", got=list(values))
+            raise ConfigError(f"{owner}: {name} must have 3 numbers, for red, green and blue", got=list(values))
     for value in std:
         check_above(owner, "std", value, 0)

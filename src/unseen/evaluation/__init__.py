@@ -1,4 +1,4 @@
-"""Evaluation: exact ranks, retrieval and clustering scores, nearest neighbours."""
+"""Evaluation: exact retrieval and clustering scores with intervals, comparison, calibration, failures, neighbours."""
 
 from unseen.evaluation.calibration import Calibration as Calibration
 from unseen.evaluation.calibration import calibrate as calibrate
@@ -14,23 +14,24 @@ from unseen.evaluation.failures import failures as failures
 from unseen.evaluation.frechet import frechet_distance as frechet_distance
 from unseen.evaluation.intervals import Bootstrap as Bootstrap
 from unseen.evaluation.score_table import Scores as Scores
+from unseen.evaluation.scores.average_precision import AveragePrecision as AveragePrecision
+from unseen.evaluation.scores.average_precision import MAPAt1000 as MAPAt1000
+from unseen.evaluation.scores.average_precision import MAPAtC as MAPAtC
+from unseen.evaluation.scores.average_precision import MAPAtR as MAPAtR
+from unseen.evaluation.scores.base import Score as Score
 from unseen.evaluation.scores.clustering import AMI as AMI
 from unseen.evaluation.scores.clustering import F1 as F1
 from unseen.evaluation.scores.clustering import NMI as NMI
 from unseen.evaluation.scores.clustering import SuperF1 as SuperF1
 from unseen.evaluation.scores.clustering import SuperNMI as SuperNMI
+from unseen.evaluation.scores.ndcg import NDCG as NDCG
 from unseen.evaluation.scores.pair_curves import count_pairs as count_pairs
 from unseen.evaluation.scores.pair_curves import precision_recall as precision_recall
 from unseen.evaluation.scores.pair_curves import roc as roc
+from unseen.evaluation.scores.precision import MAPAt1000Printed as MAPAt1000Printed
+from unseen.evaluation.scores.precision import MAPAtCPrinted as MAPAtCPrinted
+from unseen.evaluation.scores.precision import Precision as Precision
+from unseen.evaluation.scores.precision import RPrecision as RPrecision
+from unseen.evaluation.scores.recall import Recall as Recall
 from unseen.evaluation.scores.reciprocal_rank import MeanReciprocalRank as MeanReciprocalRank
-from unseen.evaluation.scores.retrieval import NDCG as NDCG
-from unseen.evaluation.scores.retrieval import AveragePrecision as AveragePrecision
-from unseen.evaluation.scores.retrieval import MAPAt1000 as MAPAt1000
-from unseen.evaluation.scores.retrieval import MAPAt1000Printed as MAPAt1000Printed
-from unseen.evaluation.scores.retrieval import MAPAtC as MAPAtC
-from unseen.evaluation.scores.retrieval import MAPAtCPrinted as MAPAtCPrinted
-from unseen.evaluation.scores.retrieval import MAPAtR as MAPAtR
-from unseen.evaluation.scores.retrieval import Precision as Precision
-from unseen.evaluation.scores.retrieval import Recall as Recall
-from unseen.evaluation.scores.retrieval import RPrecision as RPrecision
 from unseen.evaluation.scores.spectra import class_spectra as class_spectra

@@ -1,4 +1,4 @@
-"""Two models on one test set: how much better is the second, and how sure is that?"""
+"""Paired comparison of two models on one test set: differences of scores with bootstrap intervals."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ from unseen.evaluation.score_table import Scores
 
 
 class Difference(NamedTuple):
-    """A score of the second model minus that of the first, its interval, and how often the draws disagree with it.
+    """A score of the second model minus that of the first, its interval, and how often bootstrap draws contradict it.
 
-    `against` is the share of draws of classes in which the difference has the other sign or none, doubled: small
-    where the sign of the difference hardly depends on which classes the test set happens to hold.
+    `against` is twice the share of draws in which the difference has the opposite sign or is 0: small if the sign of
+    the difference hardly depends on which classes the test set happens to hold.
     """
 
     first: float
@@ -48,49 +48,49 @@ class Comparison(Mapping[str, Difference]):
     def table(self) -> Table:
         """The differences as a table for the terminal."""
         rows = [
-            [name, f"{found.first:.4f}", f"{found.second:.4f}", f"{found.value:+.4f}",
-             f"{found.low:+.4f} to {found.high:+.4f}", f"{found.against:.3f}"]
-            for name, found in self.items()
+            [name, f"{score.first:.4f}", f"{score.second:.4f}", f"{score.value:+.4f}",
+             f"{score.low:+.4f} to {score.high:+.4f}", f"{score.against:.3f}"]
+            for name, score in self.items()
         ]  # fmt: skip
         interval = f"{self.confidence:.0%} interval"
         return table("comparison", ["score", "first", "second", "difference", interval, "against"], rows)
 
 
 def compare(first: Scores, second: Scores) -> Comparison:
-    """The paired differences of two evaluations of the same queries, classes and gallery.
+    """Paired differences of two evaluations of the same queries, classes and gallery.
 
-    Both evaluations drew the same classes, draw by draw, so what makes a draw easy or hard for both cancels.
+    Both evaluations drew the same classes in each draw, so what makes a draw easy or hard for both cancels.
 
-    Raises: ConfigError where the two cannot be compared
+    Raises: ConfigError if the two cannot be compared
     """
-    one, two = _drawn_alike("compare", first, second)
-    found = {}
+    one, two = _matching_draws("compare", first, second)
+    differences = {}
     for name in one.replicates:
         value = second[name] - first[name]
         draws = two.replicates[name] - one.replicates[name]
         low, high = one.bootstrap.interval(value, draws, (-np.inf, np.inf))
-        # Where the difference is 0 every draw speaks against it.
+        # If the difference is 0, every draw contradicts it.
         against = float((np.sign(draws - draws.mean() + value) * np.sign(value) <= 0).mean())
-        found[name] = Difference(first[name], second[name], value, low, high, min(1.0, 2 * against))
-    return Comparison(found, one.bootstrap.confidence)
+        differences[name] = Difference(first[name], second[name], value, low, high, min(1.0, 2 * against))
+    return Comparison(differences, one.bootstrap.confidence)
 
 
 def average(runs: Sequence[Scores]) -> Scores:
-    """The scores of several runs on one test set as those of one: means of their values and, draw by draw, of draws.
+    """Average the scores of several runs on one test set: their values and, draw by draw, their replicates.
 
     All runs drew the same classes, so that the mean of their replicates is a replicate of the mean: `compare` of two
-    averages gives the mean difference, and an interval that covers the choice of classes, not of runs. The order of
-    the runs does not matter.
+    averages has the mean difference, and an interval that covers the choice of classes, not of runs. The order of the
+    runs does not matter.
 
-    Empty:   a single run is its own average; scores that a run lacks are left out
-    Raises:  ConfigError where the runs cannot be compared
+    Empty:   a single run is its own average; scores missing in any run are left out
+    Raises:  ConfigError if the runs cannot be compared
     """
     assert runs, "there must be a run to average"
     first = runs[0]
-    drawn = [_drawn_alike("average", first, run)[1] for run in runs]
-    names = [name for name in first if all(name in each.replicates for each in drawn)]
+    run_draws = [_matching_draws("average", first, run)[1] for run in runs]
+    names = [name for name in first if all(name in draws.replicates for draws in run_draws)]
     # Sorted before they are added, as the last digit of a sum depends on the order.
-    replicates = {name: np.sort([each.replicates[name] for each in drawn], axis=0).mean(axis=0) for name in names}
+    replicates = {name: np.sort([draws.replicates[name] for draws in run_draws], axis=0).mean(axis=0) for name in names}
     return Scores(
         numbers={name: math.fsum(run[name] for run in runs) / len(runs) for name in names},
         definitions={name: first.definitions[name] for name in names},
@@ -98,15 +98,15 @@ def average(runs: Sequence[Scores]) -> Scores:
         gallery=first.gallery,
         classes=first.classes,
         queries_without_positives=first.queries_without_positives,
-        draws=Draws(replicates, drawn[0].bootstrap, drawn[0].test_set),
+        draws=Draws(replicates, run_draws[0].bootstrap, run_draws[0].test_set),
     )
 
 
-def _drawn_alike(who: str, first: Scores, second: Scores) -> tuple[Draws, Draws]:
-    """The draws of two evaluations that can be compared, of the scores that both drew."""
+def _matching_draws(who: str, first: Scores, second: Scores) -> tuple[Draws, Draws]:
+    """The draws of two evaluations, restricted to the scores of both; refuses evaluations that differ in set-up."""
     one, two = first.draws, second.draws
     if one is None or two is None:
-        raise ConfigError(f"{who}: scores without draws cannot be compared", hint="Use evaluate with a bootstrap.")
+        raise ConfigError(f"{who}: scores without draws cannot be compared", hint="Call evaluate with a bootstrap.")
     if (one.test_set, one.bootstrap) != (two.test_set, two.bootstrap):
         raise ConfigError(
             f"{who}: the two evaluations do not share test set and bootstrap",
@@ -119,5 +119,5 @@ def _drawn_alike(who: str, first: Scores, second: Scores) -> tuple[Draws, Draws]
             raise ConfigError(
                 f"{who}: '{name}' is not defined alike in the two", hint="Use the same settings for both."
             )
-    one, two = (replace(each, replicates={name: each.replicates[name] for name in names}) for each in (one, two))
+    one, two = (replace(draws, replicates={name: draws.replicates[name] for name in names}) for draws in (one, two))
     return one, two

@@ -1,31 +1,28 @@
-"""What a report shows of a run's failures: items with thumbnails, and which of them make a failure together."""
+"""The failures of a run that a report shows: items with thumbnails, and lists of failures that refer to them."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.core.errors import DataError
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FailureSample:
-    """I items, each kept once; W worst queries, P confused pairs of classes, D near-duplicates name them by number.
+    """I items, each stored once; W worst queries, P confused pairs of classes and D near-duplicates refer to them.
 
     ====================  ===================================================================================
     worst_items           query, nearest positive, then the K nearest items
     worst_similarity      of the query to the positive and to the K items
-    worst_rank            place of the nearest positive
+    worst_rank            rank of the nearest positive
     confused_items        a query and its nearest item, one example of the pair
-    confused_queries      queries taken for the other class, and queries of the class
+    confused_queries      number of confused queries, and of queries of the class
     duplicate_items       two items of different classes
-    totals                queries that fail, queries, confused pairs of classes, near-duplicates in all
+    totals                total numbers of failed queries, queries, confused pairs of classes, near-duplicates
     duplicate_threshold   the similarity from which two items count as near-duplicates (no axis)
     ====================  ===================================================================================
 
-    Raises: DataError where the arrays disagree
+    Raises: DataError if the shapes of the arrays disagree
     """
 
     names: np.ndarray  # (I,)
@@ -54,20 +51,20 @@ class FailureSample:
         self._check("duplicate_similarity", self.duplicate_similarity.shape == (len(self.duplicate_items),))
         for name, width in (("worst_items", worst[1]), ("confused_items", 2), ("duplicate_items", 2)):
             numbers = getattr(self, name)
-            is_fit = numbers.ndim == 2 and numbers.shape[1] == width and numbers.dtype.kind == "i"
-            self._check(name, is_fit and bool(((numbers >= 0) & (numbers < items[0])).all()))
+            fits = numbers.ndim == 2 and numbers.shape[1] == width and numbers.dtype.kind == "i"
+            self._check(name, fits and bool(((numbers >= 0) & (numbers < items[0])).all()))
         self._check("totals", self.totals.shape == (4,))
         self._check("duplicate_threshold", self.duplicate_threshold.shape == ())
         if self.thumbnails is not None:
             size = self.thumbnails.shape[1:]
-            is_fit = len(size) == 2 or (len(size) == 3 and size[2] == 3)
-            is_fit = is_fit and self.thumbnails.shape[:1] == items and min(size) > 0
-            self._check("thumbnails", is_fit and self.thumbnails.dtype == np.uint8)
+            fits = len(size) == 2 or (len(size) == 3 and size[2] == 3)
+            fits = fits and self.thumbnails.shape[:1] == items and min(size) > 0
+            self._check("thumbnails", fits and self.thumbnails.dtype == np.uint8)
 
-    def _check(self, name: str, is_fit: bool) -> None:
-        if not is_fit:
+    def _check(self, name: str, fits: bool) -> None:
+        if not fits:
             raise DataError(
                 f"FailureSample: {name} does not fit the other arrays",
                 got=getattr(self, name).shape,
-                hint="Use I items, numbers below I, and uint8 thumbnails.",
+                hint="Pass I items, item numbers below I, and uint8 thumbnails.",
             )

@@ -1,4 +1,4 @@
-"""What a report shows of a run: a sample of embeddings for a map, queries with their neighbours, and failures."""
+"""A sample of a run for its report: embeddings for a map, queries with their neighbours, and failures."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,10 +9,11 @@ from PIL.Image import Resampling
 from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, Split
-from unseen.evaluation.array_files import read_arrays, write_arrays
+from unseen.evaluation.exact.arrays import Integers
 from unseen.evaluation.exact.neighbours import nearest_neighbours
-from unseen.evaluation.failure_sample import FailureSample, Numbers
+from unseen.evaluation.failure_sample import FailureSample
 from unseen.evaluation.failures import failures
+from unseen.evaluation.files import damaged, read_arrays, write_arrays
 
 MAP_POINTS = 900
 QUERIES = 12
@@ -20,15 +21,15 @@ NEIGHBOURS = 8
 FAILURES = 8  # of each kind
 THUMBNAIL = 48
 MAP_THUMBNAIL = 24
-_OF_FAILURES = "failure_"
-_WHAT = "what a report draws"
+_PREFIX = "failure_"
+_WHAT = "a sample for a report"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReportSample:
-    """Arrays to draw; M points on the map, Q queries with K neighbours each, thumbnails in grey or RGB (uint8).
+    """Arrays for the report: M points on the map, Q queries with K neighbours each, grey or RGB thumbnails (uint8).
 
-    Raises: DataError where the arrays disagree about M, Q or K.
+    Raises: DataError if the arrays disagree about M, Q or K
     """
 
     map_embeddings: np.ndarray  # (M, D)
@@ -44,7 +45,7 @@ class ReportSample:
     map_thumbnails: np.ndarray | None = None  # (M, h, w) or (M, h, w, 3)
     query_thumbnails: np.ndarray | None = None  # (Q, h, w) or (Q, h, w, 3)
     neighbour_thumbnails: np.ndarray | None = None  # (Q, K, h, w) or (Q, K, h, w, 3)
-    failures: FailureSample | None = None  # None in files written before there were any
+    failures: FailureSample | None = None  # None in older files
 
     def __post_init__(self) -> None:
         points, queries = self.map_labels.shape, self.query_names.shape
@@ -61,29 +62,29 @@ class ReportSample:
             thumbnails = getattr(self, f"{name}_thumbnails")
             if thumbnails is not None:
                 size = thumbnails.shape[len(lead) :]
-                is_fit = len(size) == 2 or (len(size) == 3 and size[2] == 3)
-                is_fit = is_fit and thumbnails.shape[: len(lead)] == lead and min(size) > 0
-                self._check(f"{name}_thumbnails", is_fit and thumbnails.dtype == np.uint8)
+                fits = len(size) == 2 or (len(size) == 3 and size[2] == 3)
+                fits = fits and thumbnails.shape[: len(lead)] == lead and min(size) > 0
+                self._check(f"{name}_thumbnails", fits and thumbnails.dtype == np.uint8)
 
-    def _check(self, name: str, is_fit: bool) -> None:
-        if not is_fit:
+    def _check(self, name: str, fits: bool) -> None:
+        if not fits:
             raise DataError(
                 f"ReportSample: {name} does not fit the other arrays",
                 got=getattr(self, name).shape,
-                hint="Use M points, Q queries, Q x K neighbours, and uint8 thumbnails.",
+                hint="Pass M points, Q queries, Q x K neighbours, and uint8 thumbnails.",
             )
 
 
-def show(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> ReportSample:
-    """A sample of the test side, the same for every method as it depends on the split alone; and its failures."""
+def sample_for_report(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> ReportSample:
+    """Sample the test side, the same for every method as it depends on the split alone, and find its failures."""
     generator = numpy_generator(derive(int(split.fingerprint, 16), "shown"))
-    place = {int(index): position for position, index in enumerate(split.test)}
-    chosen = _whole_classes(catalogue.labels[split.test], generator)
-    asked = [place[int(index)] for index in generator.permutation(split.queries)[:QUERIES]]
-    gallery = np.array([place[int(index)] for index in split.gallery])
+    position = {int(index): number for number, index in enumerate(split.test)}
+    chosen = _complete_classes(catalogue.labels[split.test], generator)
+    queries = np.array([position[int(index)] for index in generator.permutation(split.queries)[:QUERIES]])
+    gallery = np.array([position[int(index)] for index in split.gallery])
     labels = catalogue.labels[split.test]
     count = min(NEIGHBOURS, len(gallery) - 1)
-    found = nearest_neighbours(embeddings, labels, queries=np.array(asked), k=count, gallery=gallery)
+    neighbours = nearest_neighbours(embeddings, labels, queries=queries, k=count, gallery=gallery)
     names = np.array(catalogue.ids, dtype=np.str_)[split.test]
     classes = np.array(catalogue.class_names, dtype=np.str_)[labels]
     groups = np.array(catalogue.class_groups or [""] * len(catalogue.class_names), dtype=np.str_)[labels]
@@ -93,23 +94,23 @@ def show(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> ReportSa
         map_classes=classes[chosen],
         map_groups=groups[chosen],
         map_thumbnails=_thumbnails(catalogue, split.test[chosen], MAP_THUMBNAIL),
-        query_names=names[asked],
-        query_classes=classes[asked],
-        query_thumbnails=_thumbnails(catalogue, split.test[asked], THUMBNAIL),
-        neighbour_names=names[found.indices],
-        neighbour_classes=classes[found.indices],
-        neighbour_right=np.asarray(found.right),
-        neighbour_similarity=np.asarray(found.similarities, dtype=np.float32),
-        neighbour_thumbnails=_thumbnails(catalogue, split.test[found.indices], THUMBNAIL),
+        query_names=names[queries],
+        query_classes=classes[queries],
+        query_thumbnails=_thumbnails(catalogue, split.test[queries], THUMBNAIL),
+        neighbour_names=names[neighbours.indices],
+        neighbour_classes=classes[neighbours.indices],
+        neighbour_right=np.asarray(neighbours.right),
+        neighbour_similarity=np.asarray(neighbours.similarities, dtype=np.float32),
+        neighbour_thumbnails=_thumbnails(catalogue, split.test[neighbours.indices], THUMBNAIL),
         failures=_failures(embeddings, catalogue, split, gallery),
     )
 
 
-def _failures(embeddings: np.ndarray, catalogue: Catalogue, split: Split, gallery: Numbers) -> FailureSample:
+def _failures(embeddings: np.ndarray, catalogue: Catalogue, split: Split, gallery: Integers) -> FailureSample:
     labels = catalogue.labels[split.test]
     queries = np.searchsorted(split.test, split.queries)
-    found = failures(embeddings, labels, queries=queries, gallery=gallery, count=FAILURES)
-    worst, confused, near = found.worst, found.confused, found.near_duplicates
+    failed = failures(embeddings, labels, queries=queries, gallery=gallery, count=FAILURES)
+    worst, confused, near = failed.worst, failed.confused, failed.near_duplicates
     nearest = np.empty((len(worst.query), 0), dtype=np.int64)
     similarity = np.empty(nearest.shape)
     if len(worst.query):
@@ -121,7 +122,7 @@ def _failures(embeddings: np.ndarray, catalogue: Catalogue, split: Split, galler
         np.column_stack([near.first, near.second]),
     ]
     items = np.unique(np.concatenate([table.ravel() for table in tables]))
-    of_class = np.rint(confused.queries / confused.share).astype(np.int64)
+    class_queries = np.rint(confused.queries / confused.share).astype(np.int64)
     return FailureSample(
         names=np.array(catalogue.ids, dtype=np.str_)[split.test[items]],
         classes=np.array(catalogue.class_names, dtype=np.str_)[labels[items]],
@@ -130,11 +131,11 @@ def _failures(embeddings: np.ndarray, catalogue: Catalogue, split: Split, galler
         worst_similarity=np.column_stack([worst.positive_similarity, similarity]),
         worst_rank=worst.rank,
         confused_items=np.searchsorted(items, tables[1]),
-        confused_queries=np.column_stack([confused.queries, of_class]),
+        confused_queries=np.column_stack([confused.queries, class_queries]),
         duplicate_items=np.searchsorted(items, tables[2]),
         duplicate_similarity=near.similarity,
-        totals=np.array([found.failed_queries, found.queries, found.confused_pairs, found.duplicate_pairs]),
-        duplicate_threshold=np.array(found.duplicate_similarity),
+        totals=np.array([failed.failed_queries, failed.queries, failed.confused_pairs, failed.duplicate_pairs]),
+        duplicate_threshold=np.array(failed.duplicate_similarity),
         thumbnails=_thumbnails(catalogue, split.test[items], THUMBNAIL) if len(items) else None,
     )
 
@@ -145,38 +146,37 @@ def _thumbnails(catalogue: Catalogue, indices: np.ndarray, side: int) -> np.ndar
         picture = catalogue.reader.image(int(index))
         if picture is None:
             return None
-        grown = picture.resize((side, side), Resampling.BILINEAR)
-        pictures.append(np.asarray(grown, dtype=np.uint8))
+        pictures.append(np.asarray(picture.resize((side, side), Resampling.BILINEAR), dtype=np.uint8))
     return np.stack(pictures).reshape(*indices.shape, *pictures[0].shape)
 
 
-def _whole_classes(labels: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Positions of all items of a few classes: single items of many classes would show no cluster."""
+def _complete_classes(labels: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Positions of all items of a few classes: single items of many classes would show no clusters."""
     order = generator.permutation(np.unique(labels))
     sizes = np.cumsum([np.count_nonzero(labels == label) for label in order])
     few = order[: max(2, int(np.searchsorted(sizes, MAP_POINTS, side="right")))]
     return np.flatnonzero(np.isin(labels, few))[:MAP_POINTS]
 
 
-def save_report_sample(path: Path, shown: ReportSample) -> None:
-    """Write the arrays as a compressed npz that needs no pickle, in one atomic step; same bytes for same arrays."""
-    arrays = {entry.name: getattr(shown, entry.name) for entry in fields(shown) if entry.name != "failures"}
-    if shown.failures is not None:
-        arrays |= {_OF_FAILURES + entry.name: getattr(shown.failures, entry.name) for entry in fields(FailureSample)}
+def save_report_sample(path: Path, sample: ReportSample) -> None:
+    """Write the arrays to a compressed npz file, atomically; equal arrays give equal bytes."""
+    arrays = {entry.name: getattr(sample, entry.name) for entry in fields(sample) if entry.name != "failures"}
+    if sample.failures is not None:
+        arrays |= {_PREFIX + entry.name: getattr(sample.failures, entry.name) for entry in fields(FailureSample)}
     write_arrays(path, {name: np.asarray(array) for name, array in arrays.items() if array is not None})
 
 
 def load_report_sample(path: Path) -> ReportSample:
     """Read what `save_report_sample` wrote.
 
-    Raises: DataError for a file that is missing, damaged, too large, or holds anything but these arrays.
+    Raises: DataError for a file that is missing, damaged, too large, or holds anything but these arrays
     """
     known = {entry.name for entry in fields(ReportSample)} - {"failures"}
-    known_failures = {_OF_FAILURES + entry.name for entry in fields(FailureSample)}
+    known_failures = {_PREFIX + entry.name for entry in fields(FailureSample)}
     stored = read_arrays(path, _WHAT)
     arrays = {name: array for name, array in stored.items() if name in known}
-    parts = {name.removeprefix(_OF_FAILURES): array for name, array in stored.items() if name in known_failures}
+    parts = {name.removeprefix(_PREFIX): array for name, array in stored.items() if name in known_failures}
     try:
         return ReportSample(**arrays, failures=FailureSample(**parts) if parts else None)
     except (ValueError, TypeError, AttributeError) as problem:
-        raise DataError(f"{path} does not hold {_WHAT}: {problem}", hint="Use evaluate the run again.") from None
+        raise damaged(path, _WHAT, problem) from None

@@ -1,4 +1,4 @@
-"""The scores of one evaluation: numbers by name, with what each means and what was counted."""
+"""The scores of one evaluation: values by name, with their definitions and the sizes of the test set."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,9 @@ from unseen.core.console import table
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest, score
 from unseen.evaluation.intervals import Draws
+from unseen.evaluation.scores.base import Score
 
-# The order in which people read them; what others register follows by name.
+# The order in tables; other registered scores follow by name.
 _FIRST = (
     *("recall", "precision", "r_precision", "map@r", "map@c", "map@c_printed", "map@1000", "map@1000_printed"),
     *("ap", "mrr", "ndcg", "nmi", "ami", "f1", "nmi_super", "f1_super", "rho", "rho@2", "rho_reverse"),
@@ -27,12 +28,12 @@ class Scores(Mapping[str, float]):
     """A read-only mapping from the name of a score to its value.
 
     ==========================  ======================================================================
-    definitions                 for each score: what it is, with tie rule or clustering engine
-    queries, gallery            number of queries, and of items they are compared with
+    definitions                 what each score is, with the rule for ties or the clustering
+    queries, gallery            number of queries, and of gallery items
     classes                     number of classes in the evaluated set
-    queries_without_positives   queries whose class nobody else in the gallery has
-    intervals                   for each score: where it would lie on other classes of the same kind
-    left_out                    known scores that the caller asked to leave out
+    queries_without_positives   queries without another item of their class in the gallery
+    intervals                   bootstrap interval of each score over classes
+    left_out                    scores that the caller asked to leave out
     draws                       replicates of the scores for a paired comparison; not part of `to_dict`
     ==========================  ======================================================================
     """
@@ -54,7 +55,7 @@ class Scores(Mapping[str, float]):
         object.__setattr__(self, "left_out", tuple(self.left_out))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A read-only view cannot be sent to another process; its content can.
+        # A read-only view cannot be pickled; its content can.
         return Scores.from_dict, (self.to_dict(),)
 
     def __getitem__(self, name: str) -> float:
@@ -73,19 +74,19 @@ class Scores(Mapping[str, float]):
         return len(self.numbers)
 
     def to_dict(self) -> dict[str, Any]:
-        """The scores as JSON can hold them."""
-        content = {name: getattr(self, name) for name in _kept()}
+        """The scores as JSON-compatible values."""
+        content = {name: getattr(self, name) for name in _stored_fields()}
         content["intervals"] = {name: list(interval) for name, interval in self.intervals.items()}
         content["left_out"] = list(self.left_out)
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in content.items()}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Scores":
-        """The scores that `to_dict` wrote."""
-        # Files written before there were intervals are read as well.
+        """The scores from the result of `to_dict`."""
+        # Older files have no intervals.
         content = {"intervals": {}, "left_out": []} | dict(content)
-        if set(content) != set(_kept()):
-            raise DataError(f"scores must hold exactly {', '.join(sorted(_kept()))}", got=sorted(content))
+        if set(content) != set(_stored_fields()):
+            raise DataError(f"scores must hold exactly {', '.join(sorted(_stored_fields()))}", got=sorted(content))
         return cls(**content)
 
     def table(self) -> Table:
@@ -106,7 +107,7 @@ class Scores(Mapping[str, float]):
         return table("scores", columns, rows)
 
 
-def _kept() -> list[str]:
+def _stored_fields() -> list[str]:
     return [field.name for field in fields(Scores) if field.name != "draws"]
 
 
@@ -116,49 +117,49 @@ def _interval(interval: tuple[float, float] | None) -> str:
 
 def read_names(
     names: str | Sequence[str] | None, ks: Sequence[int], without: str | Sequence[str] | None = None
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The score that each name stands for, in the order asked, and the names of those that are left out.
+) -> tuple[dict[str, Score], tuple[str, ...]]:
+    """The scores that some names stand for, in that order, and the names of those that are left out.
 
-    ``recall`` and ``precision`` stand for all of ``ks``; ``recall@3`` for that k. None stands for every known score.
-    ``clusters``, ``structure``, ... (the basis of a score) stand for all scores that are computed from it.
+    ``recall`` and ``precision`` stand for all of ``ks``; ``recall@3`` for that k. None stands for all default scores.
+    ``clusters``, ``structure``, ... (a basis) stand for all default scores of that basis.
 
-    >>> found, left_out = read_names("recall,map@r,precision@10,nmi", ks=(1, 2), without="clusters")
-    >>> list(found), left_out
+    >>> scores, left_out = read_names("recall,map@r,precision@10,nmi", ks=(1, 2), without="clusters")
+    >>> list(scores), left_out
     (['recall@1', 'recall@2', 'map@r', 'precision@10'], ('nmi',))
     """
-    found = _found(_listed(names), ks)
-    if not found:
-        raise ConfigError("no score is asked for", hint="Use scores=None for all of them.")
-    left_out = tuple(name for name in _found(_listed(without or ()), ks) if name in found)
-    kept = {name: score for name, score in found.items() if name not in left_out}
-    if not kept:
+    named = _build(_split(names), ks)
+    if not named:
+        raise ConfigError("no score is asked for", hint="Pass scores=None for all of them.")
+    left_out = tuple(name for name in _build(_split(without or ()), ks) if name in named)
+    wanted = {name: score for name, score in named.items() if name not in left_out}
+    if not wanted:
         raise ConfigError("evaluate: every score that was asked for is left out", got=", ".join(left_out))
-    return kept, left_out
+    return wanted, left_out
 
 
-def _listed(names: str | Sequence[str] | None) -> Sequence[str]:
+def _split(names: str | Sequence[str] | None) -> Sequence[str]:
     if names is None:
-        return _all_names()
+        return _default_names()
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
-def _found(names: Sequence[str], ks: Sequence[int]) -> dict[str, Any]:
+def _build(names: Sequence[str], ks: Sequence[int]) -> dict[str, Score]:
     by_basis: dict[str, list[str]] = {}
-    for name in _all_names():
+    for name in _default_names():
         by_basis.setdefault(score[name].basis, []).append(name)
-    found: dict[str, Any] = {}
-    for name in names:
-        for each in by_basis.get(name, [name]):
-            found.update(_read_name(each, ks))
-    return found
+    scores: dict[str, Score] = {}
+    for name_or_basis in names:
+        for name in by_basis.get(name_or_basis, [name_or_basis]):
+            scores.update(_read_name(name, ks))
+    return scores
 
 
-def _all_names() -> list[str]:
-    names = [name for name in score.names() if getattr(score[name], "is_default", True)]
+def _default_names() -> list[str]:
+    names = [name for name in score.names() if score[name].is_default]
     return sorted(names, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
 
 
-def _read_name(name: str, ks: Sequence[int]) -> dict[str, Any]:
+def _read_name(name: str, ks: Sequence[int]) -> dict[str, Score]:
     if name in score:
         if not _takes_k(name, or_none=False):
             return {name: score[name]()}

@@ -7,11 +7,11 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import inner_products, with_gradient
+from unseen.pairs.functional import cosines_from_products, inner_products, log1p_sum_exp, masked_mean
 from unseen.pairs.pairs import Pairs
-from unseen.pairs.positive_sampling import counted_negatives, drawn_positives
+from unseen.pairs.positive_sampling import drawn_positives, n_pair_terms
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
-from unseen.pairs.unnormalized import Regularizer, cosines_of, length_penalty, limited, raw_products
+from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
 
 def angular(
@@ -31,40 +31,23 @@ def angular(
     """
     rows = limited(pairs.embeddings)
     products = raw_products(rows, pairs)
-    is_meant = (column.squeeze(1) < products.shape[1]) & chosen.negative.any(1)
+    is_anchor = (column.squeeze(1) < products.shape[1]) & chosen.negative.any(1)
     column = column.clamp(max=products.shape[1] - 1)
-    excess = products.detach() - products.detach().gather(1, column)
-    is_free = None if exponent_limit is None else excess.abs() <= exponent_limit
-    if exponent_limit is not None:
-        excess.clamp_(-exponent_limit, exponent_limit)
-    raw, slope = counted_negatives(excess, chosen.negative, is_meant)
-    if is_free is not None:
-        slope *= is_free
-    slope.scatter_add_(1, column, slope.sum(1, keepdim=True).neg_())
-    value = with_gradient(products, raw, slope)
-    value = value + angular_weight * _angular_part(pairs, products, chosen, column, is_meant, angle_degrees)
-    if nu:
-        value = value + nu * length_penalty(rows, regularizer) * is_meant.any()
-    return LossOutput(value, is_meant, is_meant)
-
-
-def _angular_part(
-    pairs: Pairs, products: Tensor, chosen: PairMasks, column: Tensor, is_meant: Tensor, angle_degrees: float
-) -> Tensor:
+    value = masked_mean(n_pair_terms(products, column, chosen.negative, exponent_limit=exponent_limit), is_anchor)
+    if pairs.is_self:  # one product serves both parts: the cosines are the products with the lengths divided out
+        cosines = cosines_from_products(products)
+        both = cosines + cosines.index_select(0, column.squeeze(1))  # (e_a + e_p) e_n
+    else:
+        cosines = pairs.similarity
+        partners = pairs.ref_normalized.index_select(0, column.squeeze(1))
+        both = inner_products(pairs.normalized + partners, pairs.ref_normalized)
     steepness = math.tan(math.radians(angle_degrees)) ** 2
-    of_both, of_own, positive = 4 * steepness, -2 * (1 + steepness), column.squeeze(1)
-    if not pairs.is_self:
-        both = inner_products(pairs.normalized + pairs.ref_normalized.index_select(0, positive), pairs.ref_normalized)
-        exponent = of_both * both + of_own * pairs.similarity.gather(1, column)
-        return with_gradient(exponent, *counted_negatives(exponent.detach().clone(), chosen.negative, is_meant))
-    # One product serves both parts: the cosines are the products with the lengths divided out.
-    cosines = cosines_of(products)
-    known = cosines.detach()
-    exponent = known.index_select(0, positive).add_(known).mul_(of_both).add_(known.gather(1, column), alpha=of_own)
-    part, slope = counted_negatives(exponent, chosen.negative, is_meant)
-    to_own = slope.sum(1, keepdim=True).mul_(of_own)
-    slope *= of_both
-    return with_gradient(cosines, part, slope.index_add(0, positive, slope).scatter_add_(1, column, to_own))
+    own = 2 * (1 + steepness) * cosines.gather(1, column)
+    terms = log1p_sum_exp(4 * steepness * both, chosen.negative, center=own)
+    value = value + angular_weight * masked_mean(terms, is_anchor)
+    if nu:
+        value = value + nu * length_penalty(rows, regularizer) * is_anchor.any()
+    return LossOutput(value, is_anchor, is_anchor)
 
 
 @loss("angular")

@@ -2,13 +2,12 @@
 
 import math
 
-import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from unseen.core.checks import check_above, check_between
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import with_gradient
 from unseen.pairs.pair_terms import PairTerms, by_sign, mean_of, terms_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -17,12 +16,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 def binomial_pair(pairs: Pairs, *, positive_sharpness: float, negative_sharpness: float, threshold: float) -> Tensor:
     """The deviance of every pair; formula and symbols are with `BinomialPair`."""
     sharpness = by_sign(pairs, -positive_sharpness, negative_sharpness)
-    exponent = torch.sub(pairs.similarity.detach(), threshold).mul_(sharpness)
-    # log(1 + exp(x)) from the larger of x and 0, of exponentials that cannot overflow; its slope is sigmoid(x)
-    deviance = exponent.abs().neg_().exp_().log1p_().add_(exponent.relu())
-    values = deviance.div_(sharpness.abs()).mul_(2)
-    slope = exponent.sigmoid_().mul_(sharpness.sign_()).mul_(2)
-    return with_gradient(pairs.similarity, values, slope)
+    return 2 / sharpness.abs() * softplus(sharpness * (pairs.similarity - threshold), threshold=40)
 
 
 @loss("binomial_pair")

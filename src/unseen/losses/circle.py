@@ -6,7 +6,7 @@ from torch.nn.functional import softplus
 from unseen.core.checks import check_above, check_between
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.functional import log_sum_exp, masked_mean
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -14,21 +14,13 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 def circle(pairs: Pairs, chosen: PairMasks, *, margin: float, scale: float) -> LossOutput:
     """The softly counted violations of each anchor, averaged; formula and symbols are with `Circle`."""
-    similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
-    # Weight times excess is a difference of squares: (1 + m - s)(1 - m - s) = (1 - s)^2 - m^2 for positives, and
-    # (s + m)(s - m) = s^2 - m^2 for negatives; where the bracket of a weight is empty, s stops there and both are 0.
-    lack = torch.rsub(similarity, 1).clamp_(min=-margin)
-    excess = similarity.clamp(min=-margin)
-    pull, pull_shares = masked_softmax(lack.square().sub_(margin**2).mul_(scale), chosen.positive)
-    push, push_shares = masked_softmax(excess.square().sub_(margin**2).mul_(scale), chosen.negative)
-    total = pull + push
-    weight = anchors.is_complete.unsqueeze(1).to(total.dtype) / anchors.is_complete.sum().clamp(min=1)
-    # The weights are constants for the gradient, so an exponent's slope is its weight alone.
-    slope = push_shares.mul_(excess.add_(margin)).sub_(pull_shares.mul_(lack.add_(margin)))
-    slope *= total.sigmoid().mul_(weight).mul_(scale)
+    similarity, anchors = pairs.similarity, anchors_of(pairs, chosen)
+    constant = similarity.detach()
+    pace_up, pace_down = torch.rsub(constant, 1 + margin).relu_(), torch.add(constant, margin).relu_()
+    pull = log_sum_exp(similarity, chosen.positive, scale=-scale, center=1 - margin, weights=pace_up)
+    push = log_sum_exp(similarity, chosen.negative, scale=scale, center=margin, weights=pace_down)
     # Beyond the threshold softplus is taken as linear; exp(-40) is below the precision of float64.
-    value = (softplus(total, threshold=40) * weight).sum()
-    return LossOutput(with_gradient(pairs.similarity, value, slope), anchors.used, anchors.used)
+    return anchors.output(masked_mean(softplus(pull + push, threshold=40), anchors.is_complete))
 
 
 @loss("circle")

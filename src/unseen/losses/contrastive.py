@@ -1,12 +1,11 @@
 """Contrastive: pull pairs of one class together, push pairs of two classes apart up to a margin."""
 
 import torch
-from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import distance_of, entries, with_gradient
+from unseen.pairs.functional import hinges_above, hinges_below
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -17,30 +16,17 @@ def contrastive(
 ) -> LossOutput:
     """The contrastive value over chosen pairs; formula and symbols are with `Contrastive`."""
     if isinstance(chosen, Triplets):
-        columns = torch.cat((chosen.positive, chosen.negative))
-        pull, push = distance_of(pairs.similarity_at(chosen.anchor.repeat(2), columns)).view(2, -1)
-        pull, push = (pull - positive_margin).relu(), (negative_margin - push).relu()
-        active = (pull > 0).sum() + (push > 0).sum()
-        used: Tensor | int = len(columns)
-        mean_over = max(1, len(chosen.anchor))
+        near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
+        pull, push = (near - positive_margin).relu(), (negative_margin - far).relu()
+        num_active = pull.count_nonzero() + push.count_nonzero()
         if squared:
             pull, push = pull.square() / 2, push.square() / 2
-        return LossOutput((pull.sum() + push.sum()) / mean_over, used, active)
-    distance = pairs.distance.detach()
-    positives, negatives = (count.sum() for count in counts_of(pairs, chosen))
-    pull_weight = entries(chosen.positive, distance.dtype).div_(positives.clamp(min=1))
-    push_weight = entries(chosen.negative, distance.dtype).div_(negatives.clamp(min=1))
-    pull = torch.sub(distance, positive_margin).relu_()
-    push = torch.rsub(distance, negative_margin).relu_()
-    # What a hinge is worth, and its slope: itself and 1, or half its square and itself.
-    pull_slope, push_slope = (pull, push) if squared else (pull.sign(), push.sign())
-    slope = push_slope.mul(push_weight).neg_().addcmul_(pull_slope, pull_weight)
-    value = pull.mul_(pull_slope).mul_(pull_weight).sum() + push.mul_(push_slope).mul_(push_weight).sum()
-    return LossOutput(
-        with_gradient(pairs.distance, value / 2 if squared else value, slope),
-        positives + negatives,
-        slope.count_nonzero(),
-    )
+        return LossOutput((pull.sum() + push.sum()) / max(1, len(pull)), 2 * len(pull), num_active)
+    num_positives, num_negatives = (count.sum() for count in counts_of(pairs, chosen))
+    pulls = hinges_above(pairs.distance, chosen.positive, positive_margin, squared=squared)
+    pushes = hinges_below(pairs.distance, chosen.negative, negative_margin, squared=squared)
+    value = pulls.total.sum() / num_positives.clamp(min=1) + pushes.total.sum() / num_negatives.clamp(min=1)
+    return LossOutput(value, num_positives + num_negatives, pulls.num_active + pushes.num_active)
 
 
 @loss("contrastive")

@@ -1,11 +1,11 @@
 """Contrastive loss pair by pair: distances of positives, and what negatives lack to a margin, in one mean."""
 
+import torch
 from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import with_gradient
 from unseen.pairs.pair_terms import PairTerms, by_sign, mean_of, terms_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -13,12 +13,9 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 def contrastive_pair(pairs: Pairs, *, positive_margin: float, negative_margin: float, squared: bool) -> Tensor:
     """The contrastive loss of every pair; formula and symbols are with `ContrastivePair`."""
-    distance, sign = pairs.distance.detach(), by_sign(pairs, 1, -1)
-    # d - m for positives, gamma - d for negatives
-    hinge = by_sign(pairs, -positive_margin, negative_margin).addcmul_(sign, distance).relu_()
-    if squared:
-        return with_gradient(pairs.distance, hinge.square().div_(2), sign.mul_(hinge))
-    return with_gradient(pairs.distance, hinge, sign.mul_(hinge.sign()))
+    sign, offset = by_sign(pairs, 1, -1), by_sign(pairs, -positive_margin, negative_margin)
+    hinge = torch.addcmul(offset, sign, pairs.distance).relu()  # d - m for positives, gamma - d for negatives
+    return hinge.square() / 2 if squared else hinge
 
 
 @loss("contrastive_pair")

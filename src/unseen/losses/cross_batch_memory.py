@@ -13,7 +13,7 @@ from unseen.core.randomness import derive
 from unseen.core.registry import loss
 from unseen.losses.base import own_parameters_of
 from unseen.pairs.pairs import Pairs, pairs_of
-from unseen.pairs.tuples import Miner, Usage
+from unseen.pairs.tuples import Miner, Usage, total
 
 
 @loss("cross_batch_memory")
@@ -116,7 +116,13 @@ class CrossBatchMemory(nn.Module):
             memory_key = None if key is None else derive(key, "memory")
             value = value + self.memory_weight * self._term(pairs, None, reference, memory_key)
             if usage is not None:
-                usage = _joined(usage, self.loss.usage, pairs, reference[1])
+                usage = Usage(
+                    pairs.labels,
+                    torch.cat((pairs.labels, reference[1])),
+                    True,
+                    total(usage.num_tuples) + total(self.loss.usage.num_tuples),
+                    total(usage.num_active) + total(self.loss.usage.num_active),
+                )
         self.usage = usage
         if self.training:
             self._enqueue(pairs.embeddings.detach(), pairs.labels)
@@ -151,15 +157,3 @@ class CrossBatchMemory(nn.Module):
         self.queue_labels.index_copy_(0, places, labels[first:].to(self.queue_labels))
         self.enqueued += len(rows)
         self.steps += 1
-
-
-def _joined(batch: Usage, memory: Usage, pairs: Pairs, memory_labels: Tensor) -> Usage:
-    """The usage of both terms: an anchor lacks a kind of pair when it has none in the batch nor in the memory."""
-    same = pairs.labels.unsqueeze(1) == memory_labels
-    return Usage(
-        len(pairs),
-        ((pairs.positive_count == 0) & ~same.any(1)).sum(),
-        ((pairs.negative_count == 0) & same.all(1)).sum(),
-        batch.used + memory.used,
-        batch.active + memory.active,
-    )

@@ -1,11 +1,9 @@
 """Generalized lifted structure: soft hardest positive against soft hardest negative, by raw distances."""
 
-import torch
-
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.functional import log_sum_exp, masked_mean
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -16,19 +14,16 @@ def generalized_lifted(
     pairs: Pairs, chosen: PairMasks, *, margin: float, nu: float, regularizer: Regularizer
 ) -> LossOutput:
     """The hinges of the anchors, averaged, and the penalty; formula and symbols are with `GeneralizedLifted`."""
+    anchors = anchors_of(pairs, chosen)
     rows = limited(pairs.embeddings)
     distance = raw_distance(rows, pairs)
-    apart, anchors = distance.detach(), anchors_of(pairs, chosen)
-    pull, pull_shares = masked_softmax(apart.clone(), chosen.positive)
-    push, push_shares = masked_softmax(torch.rsub(apart, margin), chosen.negative)
-    hinge = pull.add_(push).relu_().mul_(anchors.is_complete.unsqueeze(1))
-    is_active = hinge.sign()  # 1 or 0
-    count = anchors.is_complete.sum().clamp(min=1)
-    slope = pull_shares.sub_(push_shares).mul_(is_active / count)
-    value = with_gradient(distance, hinge.sum() / count, slope)
+    pull = log_sum_exp(distance, chosen.positive)
+    push = log_sum_exp(distance, chosen.negative, scale=-1, center=margin)
+    hinge = (pull + push).relu() * anchors.is_complete
+    value = masked_mean(hinge, anchors.is_complete)
     if nu:
         value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()
-    return LossOutput(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
+    return anchors.output(value, is_active=hinge > 0)
 
 
 @loss("generalized_lifted")

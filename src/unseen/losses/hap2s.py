@@ -1,11 +1,9 @@
 """HAP2S: an anchor's softly farthest positive must be nearer than its softly nearest negative, by a margin."""
 
-import torch
-
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.functional import masked_mean, soft_maximum, soft_minimum
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -13,20 +11,11 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detach_weights: bool) -> LossOutput:
     """The hinge between the two point-to-set distances, averaged; formula and symbols are with `HAP2S`."""
-    distance, anchors = pairs.distance.detach(), anchors_of(pairs, chosen)
-    _, far_weights = masked_softmax(distance / sigma, chosen.positive)
-    _, near_weights = masked_softmax(distance / -sigma, chosen.negative)
-    far = (far_weights * distance).sum(1, keepdim=True)
-    near = (near_weights * distance).sum(1, keepdim=True)
-    hinge = (far - near).add_(margin).relu_().mul_(anchors.is_complete.unsqueeze(1))
-    is_active = hinge.sign()  # 1 or 0
-    count = anchors.is_complete.sum().clamp(min=1)
-    if not detach_weights:  # a distance moves its weight too, by how far it is from the weighted mean
-        far_weights.mul_(distance.sub(far).div_(sigma).add_(1))
-        near_weights.mul_(torch.rsub(distance, near).div_(sigma).add_(1))
-    slope = far_weights.sub_(near_weights).mul_(is_active / count)
-    value = with_gradient(pairs.distance, hinge.sum() / count, slope)
-    return LossOutput(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
+    distance, anchors = pairs.distance, anchors_of(pairs, chosen)
+    far = soft_maximum(distance, chosen.positive, temperature=sigma, detach_weights=detach_weights)
+    near = soft_minimum(distance, chosen.negative, temperature=sigma, detach_weights=detach_weights)
+    hinge = (far - near + margin).relu() * anchors.is_complete
+    return anchors.output(masked_mean(hinge, anchors.is_complete), is_active=hinge > 0)
 
 
 @loss("hap2s")

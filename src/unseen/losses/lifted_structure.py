@@ -5,7 +5,7 @@ from typing import Literal
 from unseen.core.checks import check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.functional import log_sum_exp
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -13,15 +13,12 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum", "mean"]) -> LossOutput:
     """The hinges of the anchors, summed or averaged; formula and symbols are with `LiftedStructure`."""
-    similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
-    pull, pull_shares = masked_softmax(-similarity, chosen.positive)
-    push, push_shares = masked_softmax(similarity.clone(), chosen.negative)
-    hinge = pull.add_(push).relu_().mul_(anchors.is_complete.unsqueeze(1))
-    is_active = hinge.sign()  # 1 or 0
+    anchors = anchors_of(pairs, chosen)
+    pull = log_sum_exp(pairs.similarity, chosen.positive, scale=-1, largest=1)
+    push = log_sum_exp(pairs.similarity, chosen.negative, largest=1)
+    hinge = (pull + push).relu() * anchors.is_complete
     count = 1 if reduction == "sum" else anchors.is_complete.sum().clamp(min=1)
-    slope = push_shares.sub_(pull_shares).mul_(is_active / count)
-    value = with_gradient(pairs.similarity, hinge.sum() / count, slope)
-    return LossOutput(value, anchors.used, (anchors.number * is_active.squeeze(1)).sum().long())
+    return anchors.output(hinge.sum() / count, is_active=hinge > 0)
 
 
 @loss("lifted_structure")

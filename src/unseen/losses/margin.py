@@ -10,8 +10,8 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.losses.proxies import check_classes
-from unseen.pairs.functional import distance_of
-from unseen.pairs.hinges import with_slopes
+from unseen.pairs.functional import hinges_above, hinges_below
+from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -31,55 +31,30 @@ def margin(
 
     `boundary` is one number for all anchors or a vector with one for each.
     """
-    is_shared = boundary.ndim == 0
     if isinstance(chosen, Triplets):
-        value, is_active = _listed(pairs, chosen, boundary, margin, normalizer)
-        used: Tensor | int = len(chosen.anchor)
-        active = is_active.any(0)
-        if nu:
-            value = value + nu * (boundary * used if is_shared else boundary[chosen.anchor].sum())
+        beta = boundary if boundary.ndim == 0 else boundary[chosen.anchor]
+        near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
+        pull, push = (near - beta + margin).relu(), (beta - far + margin).relu()
+        total, is_pulled, is_pushed = pull.sum() + push.sum(), pull > 0, push > 0
+        num_triplets: Tensor | int = len(pull)
+        num_active, num_active_pairs = (is_pulled | is_pushed).sum(), is_pulled.sum() + is_pushed.sum()
+        sum_of_beta = beta * len(pull) if beta.ndim == 0 else beta.sum()
     else:
-        # A positive pair stands in as many triplets as its anchor has negatives, and the other way round.
-        positives, negatives = chosen.positive.sum(1), chosen.negative.sum(1)
-        beta = boundary if is_shared else boundary.unsqueeze(1)
-        excess = pairs.distance - beta
-        pull = (excess + margin).relu() * chosen.positive
-        push = (margin - excess).relu() * chosen.negative
-        total = (pull.sum(1) * negatives + push.sum(1) * positives).sum()
-        pulled, pushed = (pull > 0).sum(1), (push > 0).sum(1)
+        beta = boundary if boundary.ndim == 0 else boundary.unsqueeze(1)
+        pulls = hinges_above(pairs.distance, chosen.positive, beta - margin)
+        pushes = hinges_below(pairs.distance, chosen.negative, beta + margin)
+        # A positive pair is in as many triplets as its anchor has negatives, and the other way round.
+        positives, negatives = counts_of(pairs, chosen)
+        total = (pulls.total * negatives + pushes.total * positives).sum()
+        pulled, pushed = pulls.num_active.long(), pushes.num_active.long()
         triplets = positives * negatives
-        active = (triplets - (positives - pulled) * (negatives - pushed)).sum()
-        count = (pulled * negatives + pushed * positives).sum() if normalizer == "active_pairs" else active
-        used = triplets.sum()
-        value = total if normalizer == "none" else total / count.clamp(min=1)
-        if nu:
-            value = value + nu * (boundary * used if is_shared else (boundary * triplets).sum())
-    return LossOutput(value, used, active)
-
-
-def _listed(
-    pairs: Pairs, triplets: Triplets, boundary: Tensor, margin: float, normalizer: Normalizer
-) -> tuple[Tensor, Tensor]:
-    """The normalised sum of the brackets of listed triplets, and which of them (2 x triplets) are above 0."""
-    places = torch.stack((triplets.positive, triplets.negative)).add_(triplets.anchor * pairs.similarity.shape[1])
-    similarity = pairs.similarity.detach().take(places)
-    distance = distance_of(similarity)
-    beta = boundary if boundary.ndim == 0 else boundary[triplets.anchor]
-    hinge = distance - beta.detach()
-    hinge[1].neg_()  # positives must stay below beta, negatives above
-    is_active = hinge.add_(margin).relu_() > 0
-    total = hinge.sum()
-    counted = is_active if normalizer == "active_pairs" else is_active.any(0)
-    count = torch.ones_like(total) if normalizer == "none" else counted.sum().clamp_(min=1)
-    # Slopes of the distances, -1/d and 1/d, which end where rounding takes a similarity beyond 1.
-    slopes = (is_active & (similarity < 1)) / distance.mul_(count)
-    slopes[0].neg_()
-    value = with_slopes(total / count, pairs.similarity, places, slopes)
-    if beta.requires_grad:
-        # A term of value 0: beta lowers the brackets of positives and raises those of negatives.
-        pressure = is_active[1].to(beta.dtype) - is_active[0].to(beta.dtype)
-        value = value + ((beta - beta.detach()) * pressure).sum() / count
-    return value, is_active
+        num_triplets = triplets.sum()
+        num_active = (triplets - (positives - pulled) * (negatives - pushed)).sum()
+        num_active_pairs = (pulled * negatives + pushed * positives).sum()
+        sum_of_beta = (boundary * triplets).sum()
+    counts = {"active_pairs": num_active_pairs, "active_triplets": num_active}
+    value = total if normalizer == "none" else total / counts[normalizer].clamp(min=1)
+    return LossOutput(value + nu * sum_of_beta if nu else value, num_triplets, num_active)
 
 
 @loss("margin")

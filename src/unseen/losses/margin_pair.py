@@ -1,12 +1,10 @@
 """Margin of pairs: what the similarity of a pair lacks to the right side of a threshold, by a margin."""
 
-import torch
 from torch import Tensor
 
 from unseen.core.checks import check_at_least, check_between
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import with_gradient
 from unseen.pairs.pair_terms import PairTerms, by_sign, mean_of, terms_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -14,9 +12,8 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 def margin_pair(pairs: Pairs, *, margin: float, threshold: float) -> Tensor:
     """The hinge of every pair; formula and symbols are with `MarginPair`."""
-    sign = by_sign(pairs, -1, 1)
-    hinge = torch.sub(pairs.similarity.detach(), threshold).mul_(sign).add_(margin).relu_()
-    return with_gradient(pairs.similarity, hinge, sign.mul_(hinge.sign()))
+    sign = by_sign(pairs, 1, -1)
+    return (margin + sign * (threshold - pairs.similarity)).relu()
 
 
 @loss("margin_pair")

@@ -2,12 +2,10 @@
 
 from typing import Literal
 
-import torch
-
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.functional import log1p_sum_exp
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -23,14 +21,12 @@ def multi_similarity(
     reduction: Literal["batch", "kept"],
 ) -> LossOutput:
     """The softly counted violating pairs of each anchor, averaged; formula and symbols are with `MultiSimilarity`."""
-    similarity, anchors = pairs.similarity.detach(), anchors_of(pairs, chosen)
-    pull, pull_shares = masked_softmax(torch.rsub(similarity, threshold).mul_(alpha), chosen.positive, with_one=True)
-    push, push_shares = masked_softmax(torch.sub(similarity, threshold).mul_(beta), chosen.negative, with_one=True)
+    anchors = anchors_of(pairs, chosen)
+    pull = log1p_sum_exp(pairs.similarity, chosen.positive, scale=-alpha, center=threshold, largest=1) / alpha
+    push = log1p_sum_exp(pairs.similarity, chosen.negative, scale=beta, center=threshold, largest=1) / beta
+    terms = (pull + push) * anchors.is_complete
     count = len(pairs) if reduction == "batch" else anchors.is_complete.sum().clamp(min=1)
-    weight = anchors.is_complete.unsqueeze(1).to(similarity.dtype) / count
-    value = (pull.div_(alpha).add_(push, alpha=1 / beta) * weight).sum()
-    slope = push_shares.sub_(pull_shares).mul_(weight)
-    return LossOutput(with_gradient(pairs.similarity, value, slope), anchors.used, anchors.used)
+    return anchors.output(terms.sum() / count)
 
 
 @loss("multi_similarity")

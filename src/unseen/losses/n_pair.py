@@ -5,10 +5,10 @@ import torch
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import masked_softmax, with_gradient
+from unseen.pairs.functional import masked_mean
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
-from unseen.pairs.positive_sampling import with_one_positive
+from unseen.pairs.positive_sampling import n_pair_terms, with_one_positive
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
@@ -26,25 +26,16 @@ def n_pair(
 
     `chosen` has at most one positive a row. `exponent_limit` clamps the differences of products to both sides.
     """
+    anchors = anchors_of(pairs, chosen)
     rows = limited(pairs.embeddings if embedding_divisor == 1 else pairs.embeddings / embedding_divisor)
     products = raw_products(rows, pairs, embedding_divisor)
-    anchors = anchors_of(pairs, chosen)
     column = chosen.positive.to(torch.uint8).argmax(1, keepdim=True)
-    excess = products.detach() - products.detach().gather(1, column)
-    if exponent_limit is not None:
-        is_free = excess.abs() <= exponent_limit
-        excess.clamp_(-exponent_limit, exponent_limit)
-    log_total, slope = masked_softmax(excess, chosen.negative, with_one=True)
-    used = anchors.is_complete.sum()
-    weight = anchors.is_complete.unsqueeze(1).to(slope.dtype) / used.clamp(min=1)
-    slope *= weight
-    if exponent_limit is not None:
-        slope *= is_free
-    slope.scatter_add_(1, column, -slope.sum(1, keepdim=True))
-    value = with_gradient(products, (log_total * weight).sum(), slope)
+    terms = n_pair_terms(products, column, chosen.negative, exponent_limit=exponent_limit)
+    value = masked_mean(terms, anchors.is_complete)
     if nu:
         value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()
-    return LossOutput(value, used, used)
+    num_anchors = anchors.is_complete.sum()
+    return LossOutput(value, num_anchors, num_anchors)
 
 
 @loss("n_pair")

@@ -13,14 +13,14 @@ from unseen.pairs.tuples import LossOutput
 
 def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> LossOutput:
     """The mean log-ratio of own to foreign proxies; formula and symbols are with `ProxyNCA`."""
-    # -d^2 is 2 r^2 cos - 2 r^2, and what all proxies have in common cancels.
-    exponents = inner_products(pairs.normalized, unit_vectors(proxies)) * (2 * radius**2)  # n x C
+    cosine = inner_products(pairs.normalized, unit_vectors(proxies))  # n x C
     own_class = pairs.labels.unsqueeze(1)
-    is_foreign = torch.arange(len(proxies), device=own_class.device) != own_class
-    terms = log_sum_exp(exponents, is_foreign) - exponents.gather(1, own_class).squeeze(1)
-    has_foreign = len(proxies) > 1
-    used = len(pairs) * has_foreign
-    return LossOutput(terms.mean() * has_foreign, used, used)
+    is_other = torch.arange(len(proxies), device=own_class.device) != own_class
+    # -d^2 is 2 r^2 cos - 2 r^2, and what all proxies have in common cancels.
+    scale = 2 * radius**2
+    terms = log_sum_exp(cosine, is_other, scale=scale, largest=1) - scale * cosine.gather(1, own_class).squeeze(1)
+    has_others = len(proxies) > 1
+    return LossOutput(terms.mean() * has_others, len(pairs) * has_others, len(pairs) * has_others)
 
 
 @loss("proxy_nca")

@@ -1,54 +1,28 @@
 """Smooth AP: one minus the average precision of each query, with ranks counted by a sigmoid."""
 
 import torch
-from torch import Tensor
 
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import entries, with_gradient
+from unseen.pairs.functional import masked_mean, selected_columns, soft_ranks
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
-def places_of(mask: Tensor, counts: Tensor) -> Tensor:
-    """The columns of each row's entries, as many as the fullest row has; rows with fewer end in zeros."""
-    rows, columns = mask.nonzero().unbind(1)
-    slots = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts).index_select(0, rows)
-    places = columns.new_zeros(len(mask), int(counts.max()))
-    places[rows, slots] = columns
-    return places
-
-
 def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutput:
     """One minus the smoothed average precision of the queries; formula and symbols are with `SmoothAP`."""
-    similarity = pairs.similarity.detach()
-    positives, negatives = counts_of(pairs, chosen)
-    has_positive = positives > 0
-    weight = (positives * has_positive.sum()).clamp(min=1).to(similarity.dtype).reciprocal_()
-    is_positive, is_negative = (entries(mask, similarity.dtype) for mask in chosen)
-    places = places_of(chosen.positive, positives)
-    slope, value = torch.zeros_like(similarity), similarity.new_zeros(())
-    # n x m tables for one positive of every query at a time; autograd would keep a few for each of them.
-    for slot in range(places.shape[1]):
-        column = places[:, slot : slot + 1]
-        # share[q, j]: how far j stands before the positive of this slot in the list of query q
-        share = similarity.sub(similarity.gather(1, column)).div_(temperature).sigmoid_()
-        # 1 for the positive itself, less the 1/2 by which it stands before itself
-        rank = (share * is_positive).sum(1, keepdim=True).add_(0.5)
-        false = (share * is_negative).sum(1, keepdim=True)
-        total = rank + false
-        part = (weight * (positives > slot)).unsqueeze(1)
-        value += (part * false / total).sum()
-        part /= total.square_().mul_(temperature)
-        # d(1 - rank / total): a positive ahead lowers it, a negative ahead raises it
-        moved = is_negative.mul(part * rank).addcmul_(is_positive, part.mul_(false), value=-1)
-        moved *= share.addcmul_(share, share, value=-1)
-        slope += moved
-        slope.scatter_add_(1, column, moved.sum(1, keepdim=True).neg_())
-    used = ((positives + negatives) * has_positive).sum()
-    return LossOutput(with_gradient(pairs.similarity, value, slope), used, used)
+    columns, num_positives = selected_columns(chosen.positive)
+    is_positive = torch.arange(columns.shape[1], device=columns.device) < num_positives.unsqueeze(1)
+    positives = pairs.similarity.gather(1, columns)  # n x the largest number of positives
+    # 1 for the positive itself, less the 1/2 by which it exceeds itself
+    true = soft_ranks(positives, is_positive, positives, temperature=temperature) + 0.5
+    false = soft_ranks(pairs.similarity, chosen.negative, positives, temperature=temperature)
+    missing = (false / (true + false) * is_positive).sum(1) / num_positives.clamp(min=1)  # 1 - average precision
+    is_query = num_positives > 0
+    num_pairs = sum(counts_of(pairs, chosen)) * is_query
+    return LossOutput(masked_mean(missing, is_query), num_pairs, num_pairs)
 
 
 @loss("smooth_ap")

@@ -5,13 +5,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import SHORTEST, inner_products
-from unseen.pairs.hinges import over_all, with_slopes
+from unseen.pairs.functional import SHORTEST, Hinges, first_order, inner_products, masked_mean, triplet_hinges
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -62,7 +60,7 @@ class _Signals(torch.autograd.Function):
         return direction, log_spread.squeeze(1), lean.squeeze(1), is_varied
 
     @staticmethod
-    @once_differentiable  # a second derivative would be wrong, so it is refused
+    @first_order("SNR")
     def backward(context: Any, to_direction: Tensor, to_log_spread: Tensor, to_lean: Tensor, _: Any) -> Tensor:
         direction, largest, mean, length, inverse, whole, lean = context.saved_tensors
         # A row is f = length direction + mean. Its lean, 1.f / |f|, has the slope (1 - lean f / |f|) / |f|.
@@ -86,40 +84,24 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
     others = signals if pairs.is_self else signals_of(pairs.ref_embeddings)
     correlation = inner_products(signals.direction, others.direction)
     if isinstance(chosen, Triplets):
-        value, used, active = _listed(signals, others, correlation, chosen, margin)
+        columns = torch.stack((chosen.positive, chosen.negative))
+        near, far = noise_to_signal(
+            correlation.take(columns + chosen.anchor * correlation.shape[1]),
+            signals.log_spread.take(chosen.anchor),
+            others.log_spread.take(columns),
+        )
+        is_used = signals.is_varied.take(chosen.anchor)
+        hinge = (near - far + margin).relu() * is_used
+        hinges = Hinges(hinge.sum(), is_used.sum(), hinge.count_nonzero())
         is_anchor = torch.zeros_like(signals.is_varied).index_fill_(0, chosen.anchor, True) & signals.is_varied
     else:
         is_anchor = chosen.positive.any(1) & chosen.negative.any(1) & signals.is_varied
-        kept = PairMasks(*(mask & is_anchor.unsqueeze(1) for mask in chosen))
         noise = noise_to_signal(correlation, signals.log_spread.unsqueeze(1), others.log_spread)
-        total, used, active = over_all(noise, kept, margin)
-        value = total / active.clamp(min=1)
+        hinges = triplet_hinges(noise, *(mask & is_anchor.unsqueeze(1) for mask in chosen), margin)
+    value = hinges.total / hinges.num_active.clamp(min=1)
     if regularization:
-        share = is_anchor * (regularization / is_anchor.sum(dtype=signals.lean.dtype).clamp_(min=1))
-        value = value + (signals.lean.abs() * share).sum()
-    return LossOutput(value, used, active)
-
-
-def _listed(
-    signals: Signals, others: Signals, correlation: Tensor, triplets: Triplets, margin: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean of the hinges above 0 of listed triplets, which triplets have a signal, and which are above 0."""
-    columns = torch.stack((triplets.positive, triplets.negative))
-    places = columns + triplets.anchor * correlation.shape[1]
-    gap = others.log_spread.detach().take(columns) - signals.log_spread.detach().take(triplets.anchor)
-    ratio, part = gap.clamp(max=LARGEST_LOG_RATIO).exp_(), correlation.detach().take(places)
-    noise = ratio * (ratio - 2 * part)
-    hinge = (noise[0] - noise[1]).add_(margin)
-    is_used = signals.is_varied.take(triplets.anchor)
-    is_active = (hinge > 0) & is_used
-    share = is_active / is_active.sum(dtype=hinge.dtype).clamp_(min=1)
-    # Slopes of the noise: -2 ratio by the correlation, and 2 ratio (ratio - correlation) by the gap.
-    slopes = ratio * share * -2
-    slopes[1].neg_()
-    by_gap = slopes * (part - ratio) * (gap <= LARGEST_LOG_RATIO)
-    value = with_slopes((hinge.masked_fill_(~is_active, 0) * share).sum(), correlation, places, slopes)
-    value = with_slopes(value, others.log_spread, columns, by_gap)
-    return with_slopes(value, signals.log_spread, triplets.anchor, by_gap.sum(0).neg_()), is_used, is_active
+        value = value + regularization * masked_mean(signals.lean.abs(), is_anchor)
+    return LossOutput(value, hinges.num_terms, hinges.num_active)
 
 
 @loss("snr")

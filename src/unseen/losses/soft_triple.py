@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.registry import loss
 from unseen.losses.base import ProxyLoss
-from unseen.pairs.functional import inner_products, unit_vectors, with_gradient
+from unseen.pairs.functional import inner_products, soft_maximum, unit_vectors
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput
 
@@ -20,12 +20,7 @@ def soft_triple(pairs: Pairs, centers: Tensor, *, scale: float, margin: float, g
     classes, per_class, _ = centers.shape
     unit = unit_vectors(centers.flatten(0, 1))
     cosine = inner_products(pairs.normalized, unit).view(-1, classes, per_class)  # n x C x K
-    constant = cosine.detach()
-    weights = (constant / gamma).softmax(2)
-    similarity = (weights * constant).sum(2, keepdim=True)  # n x C x 1
-    # A cosine moves its weight too, by how far it is from the weighted mean.
-    slope = weights.mul_((constant - similarity).div_(gamma).add_(1))
-    logits = with_gradient(cosine, similarity, slope).squeeze(2) * scale
+    logits = scale * soft_maximum(cosine, temperature=gamma)  # n x C
     own_margin = logits.new_full((len(pairs), 1), -scale * margin)
     value = cross_entropy(logits.scatter_add(1, pairs.labels.unsqueeze(1), own_margin), pairs.labels)
     if per_class > 1:

@@ -3,7 +3,7 @@
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import entries, masked_softmax, with_gradient
+from unseen.pairs.functional import log_sum_exp, masked_mean, masked_row_sums
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -11,18 +11,14 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutput:
     """Mean cross-entropy of the positives against all chosen pairs; formula and symbols are with `SupCon`."""
-    similarity = pairs.similarity.detach()
     positives, negatives = counts_of(pairs, chosen)
     has_positive = positives > 0
-    # -1/|P| sum of log softmax is the log of the denominator minus the mean logit of the positives.
-    own = entries(chosen.positive, similarity.dtype).div_(positives.clamp(min=1).unsqueeze(1))
-    mean_logit = (similarity * own).sum(1).div_(temperature)
-    log_total, shares = masked_softmax(similarity / temperature, chosen.positive | chosen.negative)
-    weight = has_positive.to(similarity.dtype) / has_positive.sum().clamp(min=1)
-    value = log_total.squeeze(1).sub_(mean_logit).mul_(weight).sum()
-    slope = shares.sub_(own).mul_((weight / temperature).unsqueeze(1))
-    used = ((positives + negatives) * has_positive).sum()
-    return LossOutput(with_gradient(pairs.similarity, value, slope), used, used)
+    log_total = log_sum_exp(pairs.similarity, chosen.positive | chosen.negative, scale=1 / temperature, largest=1)
+    # The mean of -log softmax over the positives is the log of the denominator minus their mean logit.
+    mean_positive = masked_row_sums(pairs.similarity, chosen.positive) / positives.clamp(min=1)
+    value = masked_mean(log_total - mean_positive / temperature, has_positive)
+    num_pairs = (positives + negatives) * has_positive
+    return LossOutput(value, num_pairs, num_pairs)
 
 
 @loss("sup_con")

@@ -6,6 +6,7 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_count
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
+from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, PairMasks, Triplets, as_masks
 
@@ -43,10 +44,9 @@ def top_k_terms(
 def top_k_precision(pairs: Pairs, chosen: PairMasks, *, k: int, margin: float) -> LossOutput:
     """The mean over queries of the swaps that a perfect top k needs; formula and symbols are with `TopKPrecision`."""
     terms, _, sign = top_k_terms(pairs.similarity, chosen.positive, chosen.negative, k=k, margin=margin)
-    positives, negatives = chosen.positive.sum(1), chosen.negative.sum(1)
-    is_query = (positives > 0) & (negatives > 0)
-    used = ((positives + negatives) * is_query).sum()
-    return LossOutput(terms.sum() / is_query.sum().clamp(min=1), used, (sign != 0).sum())
+    queries = anchors_of(pairs, chosen)
+    value = terms.sum() / queries.is_complete.sum().clamp(min=1)
+    return LossOutput(value, queries.num_pairs * queries.is_complete, sign.count_nonzero())
 
 
 @loss("top_k_precision")

@@ -7,8 +7,7 @@ import torch
 from unseen.core.checks import check_above, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import distance_of, squared_distance_of
-from unseen.pairs.hinges import over_all, with_slopes
+from unseen.pairs.functional import Hinges, triplet_hinges
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -22,24 +21,16 @@ def triplet(
     reduction: Literal["all", "active"],
 ) -> LossOutput:
     """The triplet value over chosen triplets, or over all that the chosen pairs form; formula with `Triplet`."""
-    if isinstance(chosen, PairMasks):
-        total, used, active = over_all(pairs.squared_distance if squared else pairs.distance, chosen, margin)
-        count = active if reduction == "active" else used
-        return LossOutput(total / count.clamp(min=1), used, active)
-    places = torch.stack((chosen.positive, chosen.negative)).add_(chosen.anchor * pairs.similarity.shape[1])
-    similarity = pairs.similarity.detach().take(places)
-    distance = squared_distance_of(similarity) if squared else distance_of(similarity)
-    hinge = (distance[0] - distance[1]).add_(margin).relu_()
-    is_active = hinge > 0
-    number = len(chosen.anchor)
-    count = max(1, number) if reduction == "all" else is_active.sum().clamp_(min=1)
-    # Slopes of the distances, which end where rounding takes a similarity beyond 1: -2 and 2, or -1/d and 1/d.
-    if squared:
-        slopes = (is_active & (similarity <= 1)).to(hinge.dtype).mul_(2).div_(count)
+    if isinstance(chosen, Triplets):
+        columns = torch.stack((chosen.positive, chosen.negative))
+        near, far = (pairs.squared_distance_at if squared else pairs.distance_at)(chosen.anchor, columns)
+        hinge = (near - far + margin).relu()
+        hinges = Hinges(hinge.sum(), torch.tensor(len(hinge)), hinge.count_nonzero())
     else:
-        slopes = (is_active & (similarity < 1)) / distance.mul_(count)
-    slopes[0].neg_()
-    return LossOutput(with_slopes(hinge.sum() / count, pairs.similarity, places, slopes), number, is_active)
+        distance = pairs.squared_distance if squared else pairs.distance
+        hinges = triplet_hinges(distance, chosen.positive, chosen.negative, margin)
+    count = hinges.num_active if reduction == "active" else hinges.num_terms
+    return LossOutput(hinges.total / count.clamp(min=1), hinges.num_terms, hinges.num_active)
 
 
 @loss("triplet")

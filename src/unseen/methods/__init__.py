@@ -1,4 +1,4 @@
-"""Methods: what is trained beside one loss on one head, and what a model's head is then."""
+"""Methods: training objectives beyond one loss on one linear head."""
 
 from unseen.methods.diva import DiVA as DiVA
 from unseen.methods.mixup import ManifoldMixup as ManifoldMixup

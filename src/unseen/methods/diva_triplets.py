@@ -1,4 +1,4 @@
-"""Triplets of DiVA that no class label asks for: across three classes, and inside one."""
+"""The triplets of DiVA's shared and intra-class heads: across three classes, and inside one."""
 
 from typing import Literal
 
@@ -17,15 +17,15 @@ SHARED_MODES = ("standard", "full", "random")
 
 @torch.no_grad()
 def shared_triplets(embeddings: Tensor, labels: Tensor, key: int, mode: SharedMode = "standard") -> Triplets:
-    """For each anchor a negative by distance weighting and a positive, the three of three different classes.
+    """For each anchor a distance-weighted negative and a positive, all of different classes.
 
     ===========  ==========================================================================================
-    standard     the positive is drawn uniformly from the classes of neither anchor nor negative
-    full         the positive is drawn from them by distance weighting too
-    random       labels are permuted, then distance weighting as ever: classes may agree
+    standard     the positive is drawn uniformly from all third classes
+    full         the positive is drawn from all third classes by distance weighting
+    random       labels are permuted before ordinary distance weighting: classes may be equal
     ===========  ==========================================================================================
 
-    Empty: anchors for which there is no third class are left out
+    Empty: anchors without a third class are left out
     """
     pairs = Pairs(embeddings, labels)
     miner = DistanceWeighted()
@@ -35,20 +35,20 @@ def shared_triplets(embeddings: Tensor, labels: Tensor, key: int, mode: SharedMo
     numbers = uniform_numbers(pairs, key, draws=2, per_anchor=1)
     weights = miner.weights(pairs.detached)
     negative = draw(weights, numbers[0])
-    # An anchor without a negative points behind the last column; any label does for it, it is left out.
+    # An anchor without a negative points behind the last column; it is left out, whatever label it gets here.
     other = pairs.labels[negative.squeeze(1).clamp(max=len(pairs) - 1)]
     is_third = pairs.negative & (pairs.labels != other.unsqueeze(1))
-    wanted = is_third.to(weights.dtype)
+    third_weights = is_third.to(weights.dtype)
     if mode == "full":
-        weighed = weights * is_third
-        # Where all of third classes are beyond the cut-off, any of them, as the miner does with negatives.
-        wanted = torch.where(weighed.sum(1, keepdim=True) > 0, weighed, wanted)
-    return triplets_of(pairs, draw(wanted, numbers[1]), negative)
+        weighted = weights * is_third
+        # Where all third classes are beyond the cut-off, any of them, as the miner does with negatives.
+        third_weights = torch.where(weighted.sum(1, keepdim=True) > 0, weighted, third_weights)
+    return triplets_of(pairs, draw(third_weights, numbers[1]), negative)
 
 
 @torch.no_grad()
 def intra_triplets(labels: Tensor, key: int) -> Triplets:
-    """For each anchor a positive and a negative of its own class, the three different where the class has three.
+    """For each anchor a positive and a negative of its own class, all different if the class has three samples.
 
     Empty: in a class of two samples both are drawn with replacement; a sample alone in its class is left out
     """
@@ -58,6 +58,6 @@ def intra_triplets(labels: Tensor, key: int) -> Triplets:
     pool = torch.where(is_few, pairs.same, pairs.positive)
     positive = draw(pool, numbers[0])
     negative = draw(pool.scatter(1, positive, is_few), numbers[1])
-    found = triplets_of(pairs, positive, negative)
-    is_useful = pairs.positive_count[found.anchor] > 0
-    return Triplets(*(part[is_useful] for part in found))
+    triplets = triplets_of(pairs, positive, negative)
+    has_positive = pairs.positive_count[triplets.anchor] > 0
+    return Triplets(*(part[has_positive] for part in triplets))

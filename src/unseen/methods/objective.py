@@ -1,7 +1,7 @@
-"""Objectives: what a run trains, made by a method of a model and a loss; the training loop knows nothing else.
+"""Objectives: what the training loop minimizes, built by a method from a model and a loss.
 
-A method is a set of settings. It declares the head of the model, and over a model and a loss it makes an objective:
-a module that holds everything that is trained, from whatever the method adds to the loss to whatever it remembers.
+A method is a set of settings. It declares the head of the model, and builds an objective: a module that holds
+everything that is trained or remembered from step to step. The training loop knows nothing else of a method.
 """
 
 import inspect
@@ -20,13 +20,13 @@ from unseen.pairs.tuples import Triplets, Usage
 
 @dataclass(frozen=True, kw_only=True)
 class MethodInputs:
-    """What a method builds on.
+    """What a method builds its objective from.
 
     ===========  =============================================================================================
-    model        the part of the model that is trained, with the head that the method declared
-    new_loss     the loss of the run for embeddings of a width; every call makes one with parameters of its own
-    example      one input of the model, for methods that must try out what they can do with it
-    seed         of everything that starts at random
+    model        the trained part of the model, with the head that the method declared
+    new_loss     returns a new loss of the run, with its own parameters, for embeddings of a width
+    example      returns one input of the model, for methods that have to trace it
+    seed         seed of every random initialization
     ===========  =============================================================================================
     """
 
@@ -38,34 +38,34 @@ class MethodInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardOutput:
-    """What the networks made of a batch; methods add what they need.
+    """The output of an objective's forward pass; methods add fields.
 
-    `embeddings` are those of the batch's items as the model gives them at evaluation: the guards look at them, and
-    samplers that follow the embeddings of the run are shown them.
+    `embeddings` are those of the batch's items as at evaluation: the guards check them, and samplers that depend on
+    embeddings get them.
     """
 
     embeddings: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithFeatures(ForwardOutput):
-    """The same with the pooled features that the head was given."""
+class FeatureOutput(ForwardOutput):
+    """Embeddings, and the pooled features below the head."""
 
     features: Tensor
 
 
 class Objective(nn.Module, ABC):
-    """What is trained: the model, what a method adds to it, and the number that becomes smaller.
+    """The model, the loss, what a method adds to them, and the value to minimize.
 
-    A step of the loop is `passed = objective(inputs, key=...)`, under autocast if the run wants that, then
-    `objective.value(passed, labels, key=...)`, which goes backward, then the optimiser's step, then
-    `objective.after_step(passed, key=...)`. Every draw comes from the key, and whatever lasts from step to step is a
-    parameter, a buffer or one of `optimizers()`: a checkpoint holds them all.
+    A step of the loop is `output = objective(inputs, key=...)`, under autocast if the run asks for it, then
+    `objective.value(output, labels, key=...)` and its backward pass, then the optimizer's step, then
+    `objective.after_step(output, key=...)`. Every random draw comes from the key, and all state that lasts from step
+    to step is a parameter, a buffer or one of `optimizers()`, so that a checkpoint holds it.
 
     ===========  =================================================================================================
-    model        embeds at evaluation; it is what a run keeps
+    model        embeds at evaluation; its weights are the result of a run
     loss         the loss on the model's embedding; its usage tells empty batches
-    views        views of every item in a batch; inputs hold the first of all items, then the second of all items
+    views        views per item; a batch holds the first view of all items, then the second view of all items
     embeds       whether `ForwardOutput.embeddings` are those of single items
     ===========  =================================================================================================
     """
@@ -80,35 +80,35 @@ class Objective(nn.Module, ABC):
         self._takes_key = "key" in inspect.signature(loss.forward).parameters
 
     def forward(self, inputs: Tensor, *, key: int) -> ForwardOutput:
-        """What the networks make of a batch."""
+        """The forward pass of a batch."""
         return ForwardOutput(embeddings=self.model(inputs))
 
     @abstractmethod
-    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
-        """The number that becomes smaller."""
+    def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
+        """The value to minimize."""
 
-    def after_step(self, passed: ForwardOutput, *, key: int) -> None:
-        """What follows the optimiser's step: queues, running averages, steps of `optimizers()`."""
+    def after_step(self, output: ForwardOutput, *, key: int) -> None:
+        """Update queues, moving averages and the parameters of `optimizers()` after the optimizer's step."""
         return
 
     def own_parameters(self) -> list[dict[str, Any]]:
-        """Parameter groups beside the model's, each with its `lr` and `weight_decay` (None: the optimiser's own)."""
+        """Parameter groups besides the model's, each with its `lr` and `weight_decay` (None: the optimizer's)."""
         return own_parameters_of(self.loss)
 
     def optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """Optimisers of the method itself, which steps them in `after_step`; their parameters are in no group."""
+        """Optimizers that the method itself steps in `after_step`; their parameters are in no group."""
         return {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last batch gave the loss nothing to learn from."""
+        """Whether the last batch had no pair or tuple for the loss."""
         usage: Usage | None = getattr(self.loss, "usage", None)
         return usage is not None and usage.is_empty
 
-    def with_features(self, inputs: Tensor) -> WithFeatures:
-        """Embeddings, and the features that they are made of."""
+    def forward_features(self, inputs: Tensor) -> FeatureOutput:
+        """Embeddings and the pooled features below the head."""
         features = self.model.backbone(inputs)
-        return WithFeatures(embeddings=self.model.head(features), features=features)
+        return FeatureOutput(embeddings=self.model.head(features), features=features)
 
     def loss_of(
         self,
@@ -119,19 +119,19 @@ class Objective(nn.Module, ABC):
         loss: nn.Module | None = None,
         triplets: Triplets | None = None,
     ) -> Tensor:
-        """The loss, or another of its kind, of embeddings; one of another library takes no key."""
-        drawn = {"key": key} if self._takes_key else {}
-        chosen = () if triplets is None else (triplets,)
-        return (self.loss if loss is None else loss)(embeddings, labels, *chosen, **drawn)
+        """The loss of embeddings, by default `self.loss`; losses of other libraries take no key."""
+        keyword = {"key": key} if self._takes_key else {}
+        indices = () if triplets is None else (triplets,)
+        return (self.loss if loss is None else loss)(embeddings, labels, *indices, **keyword)
 
 
 class Method(Protocol):
-    """Settings that declare the head of a model and make an objective of it."""
+    """The settings of a training method."""
 
     def head(self, width: int, embedding_size: int | None) -> nn.Module:
-        """The head on pooled features of a width; None as the size leaves features as they are."""
+        """The head on pooled features of a width; without an embedding size the features are the embedding."""
         ...
 
-    def build(self, ground: MethodInputs) -> Objective:
-        """The objective of a run."""
+    def build(self, inputs: MethodInputs) -> Objective:
+        """Build the objective of a run."""
         ...

@@ -8,25 +8,25 @@ from unseen.models import linear_head
 
 
 class PlainObjective(Objective):
-    """The loss on the model's embedding, and nothing else."""
+    """The loss on the model's embedding."""
 
-    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
+    def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The loss."""
-        return self.loss_of(passed.embeddings, labels, key=key)
+        return self.loss_of(output.embeddings, labels, key=key)
 
 
 @method("plain")
 class Plain:
-    r"""The loss of the run on the model's embedding, and nothing else.
+    r"""One loss on one linear head: standard training.
 
     .. math:: L(f(x), y)
 
     ======  =====================================
-    f(x)    embeddings of a batch, a linear head on the backbone's pooled features
+    f(x)    embeddings of a batch: a linear head on the backbone's pooled features
     L       the loss of the run, with its miner
     ======  =====================================
 
-    Empty:      as the loss says
+    Empty:      as for the loss
     Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
                 ICML 2020, arXiv:2002.08473
     Differs:    nothing
@@ -36,6 +36,6 @@ class Plain:
         """A linear head."""
         return linear_head(width, embedding_size)
 
-    def build(self, ground: MethodInputs) -> Objective:
-        """The objective of a run."""
-        return PlainObjective(ground.model, ground.new_loss(ground.model.width))
+    def build(self, inputs: MethodInputs) -> Objective:
+        """Build the objective of a run."""
+        return PlainObjective(inputs.model, inputs.new_loss(inputs.model.width))

@@ -1,4 +1,4 @@
-"""S2SD: wider embeddings, trained beside the one that is used, teach it their similarities."""
+"""S2SD: self-distillation of similarities from wider embeddings, trained side by side, into the one that is used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import method
 from unseen.losses.base import own_parameters_of
-from unseen.methods.objective import ForwardOutput, MethodInputs, Objective, WithFeatures
+from unseen.methods.objective import FeatureOutput, ForwardOutput, MethodInputs, Objective
 from unseen.models import linear_head
 from unseen.pairs.functional import inner_products, unit_vectors
 
@@ -25,94 +25,94 @@ def similarities(rows: Tensor) -> Tensor:
 
 
 def distillation(source: Tensor, target: Tensor, temperature: float) -> Tensor:
-    """How far the rows of similarities are, as distributions, from those of a target that learns nothing.
+    """KL divergence from target to source rows of similarities, as distributions; no gradient for the target.
 
-    T^2 / n sum_i KL(softmax(target_i / T) || softmax(source_i / T)), over all columns with the row's own.
+    T^2 / n sum_i KL(softmax(target_i / T) || softmax(source_i / T)), over all columns, the diagonal included.
     """
-    taught = log_softmax(target.detach() / temperature, dim=1)
-    learnt = log_softmax(source / temperature, dim=1)
-    return temperature**2 * kl_div(learnt, taught, reduction="batchmean", log_target=True)
+    teacher = log_softmax(target.detach() / temperature, dim=1)
+    student = log_softmax(source / temperature, dim=1)
+    return temperature**2 * kl_div(student, teacher, reduction="batchmean", log_target=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Branched(WithFeatures):
+class BranchOutput(FeatureOutput):
     """Embeddings, features, and the embeddings of the wider branches."""
 
     targets: list[Tensor]
 
 
 class S2SDObjective(Objective):
-    """The loss on the embedding and on wider branches, and what the branches teach the embedding."""
+    """The loss on the embedding and on wider branches, and the distillation from the branches."""
 
     steps: Tensor
 
-    def __init__(self, ground: MethodInputs, settings: "S2SD") -> None:
-        super().__init__(ground.model, ground.new_loss(ground.model.width))
+    def __init__(self, inputs: MethodInputs, settings: "S2SD") -> None:
+        super().__init__(inputs.model, inputs.new_loss(inputs.model.width))
         self.temperature, self.weight = settings.temperature, settings.weight
         self.feature_weight, self.delay = settings.feature_weight, settings.delay
-        width = ground.model.backbone.width
-        with seeded(derive(ground.seed, "s2sd branches")):
+        width = inputs.model.backbone.width
+        with seeded(derive(inputs.seed, "s2sd branches")):
             self.branches = nn.ModuleList(
                 nn.Sequential(nn.Linear(width, size), nn.ReLU(), nn.Linear(size, size)) for size in settings.targets
             )
-        self.target_losses = nn.ModuleList(ground.new_loss(size) for size in settings.targets)
+        self.target_losses = nn.ModuleList(inputs.new_loss(size) for size in settings.targets)
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
-    def forward(self, inputs: Tensor, *, key: int) -> Branched:
+    def forward(self, inputs: Tensor, *, key: int) -> BranchOutput:
         """Embeddings, features and the branches' embeddings."""
-        passed = self.with_features(inputs)
-        targets = [branch(passed.features) for branch in self.branches]
-        return Branched(embeddings=passed.embeddings, features=passed.features, targets=targets)
+        output = self.forward_features(inputs)
+        targets = [branch(output.features) for branch in self.branches]
+        return BranchOutput(embeddings=output.embeddings, features=output.features, targets=targets)
 
-    def value(self, passed: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
-        """The losses of all embeddings, and the distillation into the one that is used."""
-        assert isinstance(passed, Branched)
-        learnt = similarities(passed.embeddings)
-        count = len(passed.targets)
-        value = self.loss_of(passed.embeddings, labels, key=key) / 2
-        for number, (target, loss) in enumerate(zip(passed.targets, self.target_losses, strict=True)):
-            of_target = self.loss_of(target, labels, key=derive(key, "s2sd", number), loss=loss)
-            taught = distillation(learnt, similarities(target), self.temperature)
-            value = value + (of_target / 2 + self.weight * taught) / count
+    def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
+        """The losses of all embeddings, and the distillation into the one that is used at evaluation."""
+        assert isinstance(output, BranchOutput)
+        student = similarities(output.embeddings)
+        count = len(output.targets)
+        value = self.loss_of(output.embeddings, labels, key=key) / 2
+        for number, (target, loss) in enumerate(zip(output.targets, self.target_losses, strict=True)):
+            target_loss = self.loss_of(target, labels, key=derive(key, "s2sd", number), loss=loss)
+            distilled = distillation(student, similarities(target), self.temperature)
+            value = value + (target_loss / 2 + self.weight * distilled) / count
         if self.feature_weight > 0 and self.steps >= self.delay:
-            pooled = similarities(passed.features.detach())
-            value = value + self.feature_weight * distillation(learnt, pooled, self.temperature)
+            pooled = similarities(output.features.detach())
+            value = value + self.feature_weight * distillation(student, pooled, self.temperature)
         return value
 
-    def after_step(self, passed: ForwardOutput, *, key: int) -> None:
+    def after_step(self, output: ForwardOutput, *, key: int) -> None:
         """Count the step, for the delay."""
         self.steps += 1
 
     def own_parameters(self) -> list[dict[str, Any]]:
-        """Those of all losses, and the branches', which train as the model does."""
+        """The parameters of all losses, and of the branches, which train as the model does."""
         groups = [group for loss in (self.loss, *self.target_losses) for group in own_parameters_of(loss)]
         return [*groups, {"params": list(self.branches.parameters()), "lr": None, "weight_decay": None}]
 
 
 @method("s2sd")
 class S2SD:
-    r"""The loss on the embedding and on wider ones beside it, whose similarities it learns.
+    r"""Similarity-based self-distillation: wider auxiliary embeddings teach the embedding their similarities.
 
     .. math:: \tfrac12 \Bigl[L(f, y) + \tfrac1m \sum_t L_t(g_t, y)\Bigr] + \tfrac{w}{m} \sum_t K(g_t, f)
               + w_f\, K(h, f), \qquad
               K(g, f) = \tfrac{T^2}{n} \sum_i \mathrm{KL}\bigl(\sigma(S^g_i / T) \,\|\, \sigma(S^f_i / T)\bigr)
 
     ==================  ========================================================================================
-    f                   the embedding that is used
-    h                   the pooled features that it is made of
-    g_t                 wider embeddings of the same features, by two layers each
-    m                   ``targets``: the widths of the g_t, one (DSD) or several (MSD)
-    L, L_t              the loss of the run, each with parameters and tuples of its own
+    f                   the embedding that is evaluated
+    h                   the pooled features below it
+    g_t                 wider embeddings of the same features, by a network of two layers each
+    m                   number of ``targets``, the widths of the g_t: one (DSD) or several (MSD)
+    L, L_t              the loss of the run, each with its own parameters and tuples
     S_i                 cosine similarities of row i with all rows; sigma is the softmax over them
     T                   ``temperature`` (> 0)
     w                   ``weight`` of the distillation from wider embeddings (>= 0)
-    w_f                 ``feature_weight`` of that from pooled features (>= 0); above 0 this is MSDF
-    ``delay``           steps before the pooled features teach (>= 0)
+    w_f                 ``feature_weight`` of the distillation from pooled features (>= 0); above 0 this is MSDF
+    ``delay``           steps before the distillation from pooled features starts (>= 0)
     ==================  ========================================================================================
 
-    What teaches learns nothing by it. At evaluation only f is left.
+    Distillation has no gradient for its targets. At evaluation only f is used.
 
-    Empty:      distillation needs no labels and counts in every batch
+    Empty:      distillation needs no labels: it is part of the value of every batch
     Reference:  Roth et al., Simultaneous Similarity-based Self-Distillation for Deep Metric Learning, ICML 2021,
                 arXiv:2009.08348
     Differs:    nothing; published runs use w_f = 50 (SOP: 5) with a delay of 1000 steps. Pooling by the sum of mean
@@ -143,6 +143,6 @@ class S2SD:
         """A linear head."""
         return linear_head(width, embedding_size)
 
-    def build(self, ground: MethodInputs) -> Objective:
-        """The objective of a run."""
-        return S2SDObjective(ground, self)
+    def build(self, inputs: MethodInputs) -> Objective:
+        """Build the objective of a run."""
+        return S2SDObjective(inputs, self)

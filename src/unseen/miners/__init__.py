@@ -1,4 +1,4 @@
-"""Miners: which tuples of a batch a loss is to use."""
+"""Miners: which pairs or triplets of a batch a loss uses."""
 
 from unseen.miners.distance import DistanceWeighted
 from unseen.miners.distance_pairs import DistancePairs

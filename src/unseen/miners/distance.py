@@ -1,4 +1,4 @@
-"""Distance-weighted: negatives drawn so that all distances come about equally often."""
+"""Distance-weighted sampling: negatives drawn so that all distances are about equally likely."""
 
 import torch
 from torch import Tensor
@@ -12,11 +12,11 @@ from unseen.pairs.tuples import Triplets
 
 
 def log_inverse_density(similarity: Tensor, width: int, lower_cutoff: float) -> Tensor:
-    """Log of one over the density of distances between uniform points of a sphere, up to a constant.
+    """Log of the inverse density of distances between uniform points of a sphere, up to a constant.
 
-    On the sphere d^2 = 2 - 2s, so (2 - D) log d - (D - 3)/2 log(1 - d^2/4) is, but for a constant,
-    (3 - D)/2 log(1 - s^2) - 1/2 log(1 - s). Distances below the cut-off count as the cut-off, and 1 - s^2 as at
-    least 4e-8, so that antipodes stay finite.
+    On the sphere d^2 = 2 - 2s, so (2 - D) log d - (D - 3)/2 log(1 - d^2/4) is, up to a constant,
+    (3 - D)/2 log(1 - s^2) - 1/2 log(1 - s). Distances are clamped to at least the cut-off, and 1 - s^2 to at least
+    4e-8, so that antipodes stay finite.
     """
     capped = similarity.clamp(max=1 - lower_cutoff**2 / 2)
     logarithm = torch.rsub(capped.square(), 1).clamp_(min=4e-8).log_().mul_((3 - width) / 2)
@@ -25,7 +25,7 @@ def log_inverse_density(similarity: Tensor, width: int, lower_cutoff: float) -> 
 
 @miner("distance")
 class DistanceWeighted:
-    r"""For each anchor a uniform positive, and a negative by the inverse density of its distance.
+    r"""Distance-weighted triplets: a uniform positive, and a negative with odds inverse to its distance's density.
 
     .. math:: p \sim U(P_a), \quad P(n) \propto 1/q(\max(d_{an}, c)), \quad
               \log q(d) = (D - 2) \log d + \tfrac{D - 3}2 \log(1 - d^2/4)
@@ -33,12 +33,12 @@ class DistanceWeighted:
     ================  ==========================================================================================
     d, D              Euclidean distance of the normalised embeddings, and their width
     P_a, N_a          others with the label of a; others with another label, n among them
-    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives weigh as if they were there
+    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives get the weight of this distance
     ``upper_cutoff``  negatives farther than this are not drawn; None draws at any distance
-    per_anchor        triplets for each anchor (>= 1), drawn independently
+    per_anchor        triplets per anchor (>= 1), drawn independently
     ================  ==========================================================================================
 
-    Weights are normalised for each anchor by itself, so that every anchor with a positive and a negative is covered.
+    Weights are normalized per anchor, so that every anchor with a positive and a negative has triplets.
 
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
     Empty:      where all negatives are beyond the upper cut-off, any of them, uniformly; anchors without positives or
@@ -66,14 +66,14 @@ class DistanceWeighted:
         return triplets_of(pairs, draw(pairs.positive, numbers[0]), draw(self.weights(pairs), numbers[1]))
 
     def weights(self, pairs: Pairs) -> Tensor:
-        """The weight of every pair, 0 for those that are never drawn; the largest of an anchor is 1."""
-        is_refused = pairs.same
+        """The sampling weight of every pair, 0 for pairs that are never drawn; the largest weight per anchor is 1."""
+        is_excluded = pairs.same
         if self.upper_cutoff is not None:
-            is_refused = is_refused | (pairs.similarity < 1 - self.upper_cutoff**2 / 2)
+            is_excluded = is_excluded | (pairs.similarity < 1 - self.upper_cutoff**2 / 2)
         logarithm = log_inverse_density(pairs.similarity, pairs.width, self.lower_cutoff)
-        largest = logarithm.masked_fill_(is_refused, -torch.inf).amax(1, keepdim=True)
+        largest = logarithm.masked_fill_(is_excluded, -torch.inf).amax(1, keepdim=True)
         # exp(-80) adds nothing to a total of at least 1, and smaller exponentials take several times as long.
-        weights = logarithm.sub_(largest).clamp_(min=-80).exp_().masked_fill_(is_refused, 0)
+        weights = logarithm.sub_(largest).clamp_(min=-80).exp_().masked_fill_(is_excluded, 0)
         if largest.amin().item() > -torch.inf:
             return weights
         return torch.where(largest == -torch.inf, pairs.negative.to(weights.dtype), weights)

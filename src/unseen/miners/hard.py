@@ -1,4 +1,4 @@
-"""Hard: the farthest positive and the nearest negative of each anchor."""
+"""Batch-hard mining: the farthest positive and the nearest negative of each anchor."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from unseen.pairs.tuples import Triplets
 
 @miner("hard")
 class Hard:
-    r"""For each anchor its farthest positive and its nearest negative ("batch hard").
+    r"""Batch-hard triplets: the farthest positive and the nearest negative of each anchor.
 
     .. math:: p = \arg\max_{P_a} d_{ap}, \quad n = \arg\min_{N_a} d_{an}
 
@@ -20,9 +20,9 @@ class Hard:
     P_a, N_a        others with the label of a; others with another label
     ==============  ============================================================
 
-    Shape:      n embeddings -> one triplet for each anchor with a positive and a negative
-    Empty:      anchors without positives or negatives are left out; of equally hard samples the first is taken, and
-                nothing is drawn, so the key plays no part
+    Shape:      n embeddings -> one triplet per anchor with a positive and a negative
+    Empty:      anchors without positives or negatives are left out; of equally hard samples the first is taken; the
+                key is not used
     Reference:  Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, 2017, arXiv:1703.07737
     Differs:    distances of normalised embeddings; the paper does not normalise
     """

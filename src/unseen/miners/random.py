@@ -1,4 +1,4 @@
-"""Random: for each anchor a positive and a negative, all equally likely."""
+"""Random mining: a uniform positive and a uniform negative for each anchor."""
 
 import torch
 from torch import Tensor
@@ -12,20 +12,20 @@ from unseen.pairs.tuples import Triplets
 
 @miner("random")
 class Random:
-    r"""For each anchor a positive and a negative, drawn uniformly.
+    r"""Random triplets: a uniform positive and a uniform negative for each anchor.
 
     .. math:: p \sim U(P_a), \quad n \sim U(N_a)
 
     ==============  ============================================================
     P_a, N_a        others with the label of a; others with another label
-    per_anchor      triplets for each anchor (>= 1), drawn independently
+    per_anchor      triplets per anchor (>= 1), drawn independently
     ==============  ============================================================
 
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
     Empty:      anchors without positives or negatives are left out
     Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
                 ICML 2020, arXiv:2002.08473
-    Differs:    every anchor gives as many triplets; their code draws among all triplets of the batch
+    Differs:    every anchor gets equally many triplets; their code draws among all triplets of the batch
     """
 
     def __init__(self, *, per_anchor: int = 1) -> None:

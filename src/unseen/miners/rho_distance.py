@@ -1,4 +1,4 @@
-"""Rho-distance: distance-weighted triplets, some of which push an anchor away from its own class."""
+"""Rho-regularization: distance-weighted triplets, some of which push an anchor away from its own class."""
 
 import torch
 from torch import Tensor
@@ -11,23 +11,20 @@ from unseen.pairs.pairs import Pairs, pairs_of
 from unseen.pairs.tuples import Triplets
 
 
-def switch(found: Triplets, is_switched: Tensor) -> Triplets:
-    """The triplets with (a, p, n) turned into (a, a, p) where told."""
-    return Triplets(
-        found.anchor,
-        torch.where(is_switched, found.anchor, found.positive),
-        torch.where(is_switched, found.positive, found.negative),
-    )
+def switch(triplets: Triplets, is_switched: Tensor) -> Triplets:
+    """Replace (a, p, n) by (a, a, p) where `is_switched`."""
+    anchor, positive, negative = triplets
+    return Triplets(anchor, torch.where(is_switched, anchor, positive), torch.where(is_switched, positive, negative))
 
 
-def push_triplets(found: Triplets) -> Tensor:
-    """How many triplets are switched: they push the anchor from its own class."""
-    return (found.anchor == found.positive).sum()
+def count_switched(triplets: Triplets) -> Tensor:
+    """The number of switched triplets."""
+    return (triplets.anchor == triplets.positive).sum()
 
 
 @miner("rho_distance")
 class RhoDistance:
-    r"""Distance-weighted triplets, each switched with some probability to push inside its class.
+    r"""Distance-weighted triplets with rho-regularization: a random share pushes samples of one class apart.
 
     .. math:: (a, p, n) \to (a, a, p) \text{ with probability } \rho, \quad p \sim U(P_a), \quad
               P(n) \propto 1/q(\max(d_{an}, c))
@@ -35,21 +32,21 @@ class RhoDistance:
     ================  ==========================================================================================
     rho               ``p_switch``, the share of switched triplets (0 to 1); published runs use 0.4 or 0.35 for
                       CUB200-2011, 0.35 for CARS196 and 0.15 for SOP
-    q, P_a            as in ``miners.DistanceWeighted``, and so are the other settings
-    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives weigh as if they were there
+    q, P_a            as in ``miners.DistanceWeighted``
+    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives get the weight of this distance
     ``upper_cutoff``  negatives farther than this are not drawn; None draws at any distance
-    per_anchor        triplets for each anchor (>= 1), drawn independently
+    per_anchor        triplets per anchor (>= 1), drawn independently
     ================  ==========================================================================================
 
-    A switched triplet has its anchor as positive, so that nothing is pulled, and a sample of the same class in the
-    place of the negative. With ``p_switch=0`` the triplets are those of ``miners.DistanceWeighted`` for the same key.
+    A switched triplet has its anchor as positive, so that nothing is pulled together, and a sample of the same class
+    as negative. With ``p_switch=0`` the triplets are those of ``miners.DistanceWeighted`` for the same key.
 
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
     Empty:      anchors without positives or negatives are left out, switched or not
     Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
                 ICML 2020, arXiv:2002.08473
-    Differs:    ``upper_cutoff`` as in the original of distance weighting (their code: None); with a separate reference
-                set nothing is switched, as the anchor is not among its columns
+    Differs:    ``upper_cutoff`` as in Wu et al. (their code: None); with a separate reference set nothing is switched,
+                as the anchor is not among its columns
     """
 
     def __init__(
@@ -70,10 +67,10 @@ class RhoDistance:
         """The triplets of a batch, a function of embeddings, labels and key."""
         pairs = pairs_of(embeddings, labels).detached
         key = key_from_torch() if key is None else key
-        found = self._distance(pairs, key=key)
+        triplets = self._distance(pairs, key=key)
         if not pairs.is_self:
-            return found
-        # A key of its own, so that the drawn p and n do not depend on p_switch.
+            return triplets
+        # A separate key, so that the drawn p and n do not depend on p_switch.
         generator = torch_generator(derive(key, "switch"))
-        numbers = torch.rand(len(found.anchor), generator=generator, dtype=torch.float64)
-        return switch(found, (numbers < self.p_switch).to(found.anchor.device))
+        numbers = torch.rand(len(triplets.anchor), generator=generator, dtype=torch.float64)
+        return switch(triplets, (numbers < self.p_switch).to(triplets.anchor.device))

@@ -1,4 +1,4 @@
-"""Semi-hard: negatives a little farther from the anchor than the positive is."""
+"""Semi-hard mining: negatives slightly farther from the anchor than the positive."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from unseen.pairs.tuples import Triplets
 
 @miner("semi_hard")
 class SemiHard:
-    r"""For each anchor a uniform positive, and a negative farther than it by less than a margin.
+    r"""Semi-hard triplets: a uniform positive, and a negative farther than it by less than a margin.
 
     .. math:: p \sim U(P_a), \quad n \sim U\{n \in N_a : d_{ap} < d_{an} < d_{ap} + \gamma\}
 
@@ -20,15 +20,15 @@ class SemiHard:
     d               Euclidean distance of the normalised embeddings
     P_a, N_a        others with the label of a; others with another label
     gamma           ``margin`` (> 0), usually that of the loss
-    per_anchor      triplets for each anchor (>= 1), drawn independently
+    per_anchor      triplets per anchor (>= 1), drawn independently
     ==============  ======================================================================
 
     Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
-    Empty:      where no negative is semi-hard, any negative, uniformly; anchors without positives or negatives
-                are left out
+    Empty:      where no negative is semi-hard, a uniform one of all; anchors without positives or negatives are
+                left out
     Reference:  Schroff et al., FaceNet: A Unified Embedding for Face Recognition and Clustering, CVPR 2015,
                 arXiv:1503.03832
-    Differs:    un-squared distances and an upper bound, as the code of Roth et al. (arXiv:2002.08473)
+    Differs:    distances are not squared and have an upper bound, as in the code of Roth et al. (arXiv:2002.08473)
     """
 
     def __init__(self, *, margin: float = 0.2, per_anchor: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Semi-hard pairs: all positive pairs, and the negative pairs of a band of similarities."""
+"""Semi-hard pairs: all positive pairs, and the negative pairs in a band of similarities."""
 
 from typing import Literal
 
@@ -14,22 +14,22 @@ from unseen.pairs.tuples import PairIndices, PairMasks
 
 @miner("semi_hard_pairs")
 class SemiHardPairs:
-    r"""All positive pairs, and negative pairs a little less similar than a threshold.
+    r"""All positive pairs, and negative pairs whose similarity is in a band below a threshold.
 
     .. math:: k \in P_i, \qquad k \in N_i : \lambda - m < s_{ik} < \lambda
 
     =============  ==============================================================================
     s_ik           cosine similarity of embeddings i and k
     P_i, N_i       others with the label of i; others with another label
-    lambda         ``threshold`` (-1 to 1), in the place of the positive's similarity
+    lambda         ``threshold`` (-1 to 1), instead of the positive's similarity
     m              ``margin`` (> 0), the width of the band
-    ``negatives``  "all" negatives of the band, or for each anchor "as_many" as it has positives,
-                   drawn from the band uniformly and without repetition (all of them if it has fewer)
+    ``negatives``  "all" negatives of the band, or per anchor "as_many" as it has positives,
+                   drawn uniformly without replacement (all of them if there are fewer)
     =============  ==============================================================================
 
     Shape:      n embeddings -> indices of positive and of negative pairs
     Empty:      an anchor without negatives in the band keeps its positives; one without positives, or without any
-                negative, gives no pair. With "all" nothing is drawn, so the key plays no part
+                negative, gets no pair. With "all" the key is not used
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
                 arXiv:1912.11194; after Schroff et al., FaceNet: A Unified Embedding for Face Recognition and
                 Clustering, CVPR 2015, arXiv:1503.03832
@@ -49,13 +49,12 @@ class SemiHardPairs:
     def __call__(
         self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None
     ) -> PairIndices:
-        """The kept pairs of a batch, a function of embeddings, labels and key."""
-        kept = self.masks(pairs_of(embeddings, labels).detached, key)
-        return PairIndices(*kept.positive.nonzero().unbind(1), *kept.negative.nonzero().unbind(1))
+        """The pairs of a batch, a function of embeddings, labels and key."""
+        return self.masks(pairs_of(embeddings, labels), key).indices()
 
     @torch.no_grad()
     def masks(self, pairs: Pairs, key: int | None = None) -> PairMasks:
-        """The kept pairs as masks, for losses that need no indices."""
+        """The pairs as masks, for losses that need no indices."""
         similarity = pairs.detached.similarity
         in_band = (similarity > self.threshold - self.margin) & (similarity < self.threshold)
         negative = pairs.negative & in_band & (pairs.positive_count > 0).unsqueeze(1)

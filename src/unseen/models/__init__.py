@@ -1,7 +1,11 @@
 """Backbones and the embedder around them."""
 
+from unseen.models.backbone import Backbone as Backbone
+from unseen.models.backbone import channels_last as channels_last
 from unseen.models.backbone_facts import backbone_facts as backbone_facts
 from unseen.models.bn_inception import BNInception as BNInception
+from unseen.models.cached_outputs import OutputCache as OutputCache
+from unseen.models.cached_outputs import ViewSelection as ViewSelection
 from unseen.models.cached_outputs import cached_dataset as cached_dataset
 from unseen.models.cached_outputs import hash_of_weights as hash_of_weights
 from unseen.models.convnet import ConvNet as ConvNet
@@ -15,10 +19,9 @@ from unseen.models.heads import linear_head as linear_head
 from unseen.models.heads import linear_layer as linear_layer
 from unseen.models.identity import Identity as Identity
 from unseen.models.inference import embed as embed
-from unseen.models.split_backbone import channels_last as channels_last
 from unseen.models.split_backbone import default_cut as default_cut
 from unseen.models.split_backbone import sequential_steps as sequential_steps
 from unseen.models.split_backbone import split_at as split_at
-from unseen.models.split_backbone import stages as stages
+from unseen.models.split_backbone import stage_names as stage_names
 from unseen.models.timm_backbone import Timm as Timm
 from unseen.models.timm_backbone import input_normalization as input_normalization

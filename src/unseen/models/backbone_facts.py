@@ -1,4 +1,4 @@
-"""What is known of a backbone before it is built: width, normalisation, and what becomes of its batch norm."""
+"""Facts about known backbones before they are built: width, input normalisation, batch norm."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -10,13 +10,13 @@ from unseen.core.config import read_yaml
 
 @dataclass(frozen=True)
 class BackboneFacts:
-    """A backbone of the papers.
+    """Facts about one backbone.
 
     ==========  =======================================================================================
-    width       of its pooled features
-    mean, std   of red, green and blue in [0, 1], as its published weights were trained
-    batch_norm  what `batch_norm=auto` does with loaded weights: "frozen statistics", or "none" to freeze
-    what        in a few words, with the papers (R, K, D, O) that use it
+    width       of the pooled features
+    mean, std   of RGB in [0, 1] with which the published weights were trained
+    batch_norm  what `batch_norm=auto` does with loaded weights: "frozen statistics", or "none" if it has none
+    what        a short description with the papers that use it
     ==========  =======================================================================================
     """
 
@@ -29,7 +29,7 @@ class BackboneFacts:
 
 @cache
 def backbone_facts() -> dict[str, BackboneFacts]:
-    """The backbones of the papers by name."""
+    """Return the facts about known backbones by name."""
     models = read_yaml(Path(str(files("unseen.models"))) / "backbone_facts.yaml")["models"]
     return {
         name: BackboneFacts(

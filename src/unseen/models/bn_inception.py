@@ -1,4 +1,4 @@
-"""BN-Inception, the backbone of K and D, under the layer names of its widely used port."""
+"""BN-Inception, with the layer names of its widely used PyTorch port."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -9,19 +9,19 @@ from torch import Tensor, cat, nn
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
-from unseen.models.split_backbone import channels_last
+from unseen.models.backbone import Backbone, channels_last
 from unseen.models.weights import download, load_weights, read_weights, strip_prefixes
 
 Pooling = Literal["average", "max"]
 
-# What the network sees is 255 times the colours in [0, 1] minus these, in the order blue, green, red.
+# The network expects 255 times the RGB values in [0, 1] minus these means, in BGR order.
 MEAN_BLUE_GREEN_RED = (104.0, 117.0, 128.0)
 PUBLISHED = "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
 PUBLISHED_SHA256 = "52deb473314542a5c2f87e9e6f26f4ca42fe863d15f986414dbae8c2dfdd2353"
 
 
 class Widths(NamedTuple):
-    """Channels of the branches of an inception stage; one without 1x1 and projection halves the map."""
+    """Channels of the branches of an inception stage; without 1x1 and projection it has stride 2."""
 
     incoming: int
     single: int
@@ -47,7 +47,7 @@ STAGES = {
 
 
 class _Units(nn.Module):
-    """Convolutions with batch norm and ReLU, run one after the other."""
+    """Named units of convolution, batch norm and ReLU."""
 
     def unit(self, name: str, incoming: int, outgoing: int, *, kernel: int = 1, stride: int = 1) -> None:
         self.add_module(name, nn.Conv2d(incoming, outgoing, kernel, stride=stride, padding=kernel // 2))
@@ -79,14 +79,14 @@ class _Conv2(_Units):
 
 
 class _Inception(_Units):
-    """Branches side by side: 1x1, 3x3, twice 3x3, and a pool with a projection."""
+    """Concatenated branches: 1x1, 3x3, double 3x3, and pooling with a projection."""
 
-    def __init__(self, widths: Widths, *, pools_by_maximum: bool) -> None:
+    def __init__(self, widths: Widths, *, max_pool: bool) -> None:
         super().__init__()
-        self.halves = widths.single == 0
-        self.pools_by_maximum = pools_by_maximum
-        stride = 2 if self.halves else 1
-        if not self.halves:
+        self.is_strided = widths.single == 0
+        self.max_pool = max_pool
+        stride = 2 if self.is_strided else 1
+        if not self.is_strided:
             self.unit("1x1", widths.incoming, widths.single)
             self.unit("pool_proj", widths.incoming, widths.projection)
         self.unit("3x3_reduce", widths.incoming, widths.reduce)
@@ -100,39 +100,38 @@ class _Inception(_Units):
             self.run(maps, "3x3_reduce", "3x3"),
             self.run(maps, "double_3x3_reduce", "double_3x3_1", "double_3x3_2"),
         ]
-        if self.halves:
-            # A map of odd size gets a border of zeros, so that the pool is as large as the convolutions beside it.
+        if self.is_strided:
+            # Maps of odd size are zero-padded, so that pooling and strided convolutions have the same output size.
             padded = F.pad(maps, (0, maps.shape[-1] % 2, 0, maps.shape[-2] % 2))
             return cat([*branches, F.max_pool2d(padded, 3, stride=2, ceil_mode=True)], dim=1)
-        pool = F.max_pool2d if self.pools_by_maximum else F.avg_pool2d
+        pool = F.max_pool2d if self.max_pool else F.avg_pool2d
         projected = self.run(pool(maps, 3, stride=1, padding=1), "pool_proj")
         return cat([self.run(maps, "1x1"), *branches, projected], dim=1)
 
 
-class _BlueGreenRed(nn.Module):
+class _RGBToBGR(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         return images.flip(1)
 
 
 @backbone("bn_inception")
-class BNInception(nn.Module):
+class BNInception(Backbone):
     """BN-Inception up to its pooled features.
 
-    Its published weights expect blue, green and red on a scale of 255 with the means 104, 117 and 128 taken off. The
-    transform states that as mean and standard deviation of red, green and blue (`input_normalization`), and the first
-    stage turns the colours round.
+    The published weights expect BGR values in [0, 255] minus the means 104, 117 and 128. The transform does this as
+    mean and standard deviation of RGB (`input_normalization`), and the first step reverses the channels.
 
     ============  ===================================================================================================
     pooling       "average" or "max" over the last map
     weights       a local .safetensors or .pth file with the names of bn_inception-52deb4733.pth, or with ours; None
-                  starts from random weights
-    pretrained    "hub": that file, downloaded, or found where an earlier download left it
+                  for random weights
+    pretrained    "hub": that file, downloaded unless an earlier download is there
     channels      of the input images: 3
     ============  ===================================================================================================
 
     Shape:      (n, 3, height, width) -> (n, 1024); the last map is 1/32 of the image
     Reference:  Ioffe, Szegedy, Batch Normalization, ICML 2015, arXiv:1502.03167
-    Differs:    takes images of any size; the port only those whose maps have an even size before they are halved
+    Differs:    accepts images of any size; the port only those with even map sizes before each stride
     """
 
     width = 1024
@@ -150,16 +149,16 @@ class BNInception(nn.Module):
         check_choice("BNInception", "pooling", pooling, ("average", "max"))
         check_choice("BNInception", "pretrained", pretrained, ("hub", None))
         if weights is not None and pretrained is not None:
-            raise ConfigError("BNInception: weights and pretrained were both given", hint="Use one of them.")
+            raise ConfigError("BNInception: weights and pretrained were both given", hint="Set only one of them.")
         self.pooling, self.weights, self.pretrained, self.channels = pooling, weights, pretrained, channels
         self.has_pretrained_weights = weights is not None or pretrained is not None
-        self.bgr = _BlueGreenRed()
+        self.bgr = _RGBToBGR()
         self.conv1 = _Conv1()
         self.pool1 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
         self.conv2 = _Conv2()
         self.pool2 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
         for name, widths in STAGES.items():
-            self.add_module(name, _Inception(widths, pools_by_maximum=name == "inception_5b"))
+            self.add_module(name, _Inception(widths, max_pool=name == "inception_5b"))
         self.pool = nn.AdaptiveAvgPool2d(1) if pooling == "average" else nn.AdaptiveMaxPool2d(1)
         self.flatten = nn.Flatten()
         file = weights if weights is not None else self._published() if pretrained == "hub" else None
@@ -167,26 +166,26 @@ class BNInception(nn.Module):
             load_weights(self, from_published(read_weights(Path(file)), self.state_dict()), str(file))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Pooled features: the stages one after the other."""
+        """Return pooled features."""
         images = channels_last(images)
         for stage in self.children():
             images = stage(images)
         return images
 
     def _published(self) -> Path:
-        return download(PUBLISHED, PUBLISHED_SHA256, hint="Use a local file: bn_inception:weights=FILE.")
+        return download(PUBLISHED, PUBLISHED_SHA256, hint="Set a local file: bn_inception:weights=FILE.")
 
 
 def from_published(weights: dict[str, Tensor], wanted: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of the port under our names: `inception_3a_1x1.weight` there is `inception_3a.1x1.weight` here.
+    """Rename the weights of the port: `inception_3a_1x1.weight` becomes `inception_3a.1x1.weight`.
 
-    Some copies of the file hold what belongs to batch norm as tables of one row.
+    Some copies of the file have batch-norm tensors with an additional first dimension of size 1.
     """
-    ours = {name.replace(".", "_", 1): name for name in wanted}
-    found = {}
+    own_names = {name.replace(".", "_", 1): name for name in wanted}
+    renamed = {}
     for name, tensor in weights.items():
         plain = strip_prefixes(name, wanted)
-        own = plain if plain in wanted else ours.get(strip_prefixes(name, ours), plain)
+        own = plain if plain in wanted else own_names.get(strip_prefixes(name, own_names), plain)
         is_row = own in wanted and tensor.ndim == wanted[own].ndim + 1 and len(tensor) == 1
-        found[own] = tensor[0] if is_row else tensor
-    return found
+        renamed[own] = tensor[0] if is_row else tensor
+    return renamed

@@ -1,8 +1,8 @@
-"""The cached outputs of a network that is not trained: each image goes through it once, in evaluation mode."""
+"""Cached outputs of a network that is not trained: each image goes through it once, in evaluation mode."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -14,75 +14,94 @@ import unseen
 from unseen.core.config import Record
 from unseen.core.randomness import derive
 from unseen.data.batches import CatalogueDataset, ItemKey, make_loader
-from unseen.data.row_cache import CachedRows, cached_rows
+from unseen.data.row_cache import CachedRows, RowCache, cached_rows
+from unseen.models.inference import device_of
 
-# Raised when this file or the order of rows changes in a way that changes a cache's content.
+# Incremented when this file changes the content of a cache.
 _CODE = 2
 _LIBRARIES = ("torch", "timm", "torchvision", "pillow")
 
 
+@dataclass(frozen=True)
+class OutputCache:
+    """Where and how outputs are cached.
+
+    ============  ==================================================================================
+    folder        folder of the caches
+    made_by       what determines the outputs beside the catalogue and the versions of the code:
+                  weights, transform, cut
+    dtype         NumPy name of the stored type
+    description   for messages: "pooled features"
+    ============  ==================================================================================
+    """
+
+    folder: Path
+    made_by: Record
+    dtype: str
+    description: str
+
+
+@dataclass(frozen=True)
+class ViewSelection:
+    """Which views of which items are needed.
+
+    ============  ==================================================================================
+    indices       items whose plain view is needed
+    augmented     items whose augmented views are needed as well: those that are trained on
+    views         1 for the plain view only, n for n - 1 augmented views besides it
+    ============  ==================================================================================
+    """
+
+    indices: np.ndarray
+    augmented: np.ndarray
+    views: int
+
+
 def cached_dataset(
     network: nn.Module,
-    items: CatalogueDataset,
+    dataset: CatalogueDataset,
+    cache: OutputCache,
+    selection: ViewSelection,
     *,
-    made_by: Record,
-    indices: np.ndarray,
-    augmented: np.ndarray,
-    views: int,
-    dtype: str,
-    folder: Path,
-    what: str,
     workers: int = 0,
     quiet: bool = False,
 ) -> CatalogueDataset:
-    """The items as a network without training gives them, from a cache that is filled where it lacks.
+    """Return the data set of a network's outputs, after computing those that are not cached yet.
 
-    =========  ==========================================================================================
-    made_by    what decides the rows beside the catalogue and the versions of the code: weights, transform, cut
-    indices    the items that are needed
-    augmented  those among them that are trained on
-    views      1: the plain view of each; n: besides it n - 1 augmented ones of those that are trained on
-    =========  ==========================================================================================
-
-    Views are drawn from the item and the view alone, and a cache has a place for every item: runs of any seed and any
-    split share them.
+    A view depends only on the item and the number of the view, and a cache has a row for every item: runs of any seed
+    and split share it.
     """
     network.eval()
     with torch.inference_mode():
-        example = items[ItemKey(int(indices[0]), None)].inputs.to(_device_of(network))
+        example = dataset[ItemKey(int(selection.indices[0]), None)].inputs.to(device_of(network))
         shape = tuple(network(example).shape[1:])
 
     def view(number: int, needed: np.ndarray) -> np.ndarray:
         key = {
-            **made_by,
-            "catalogue": items.catalogue.fingerprint,
+            **cache.made_by,
+            "catalogue": dataset.catalogue.fingerprint,
             "view": number,
-            "dtype": dtype,
+            "dtype": cache.dtype,
             "code": {"caching": _CODE, "unseen": unseen.__version__, **_versions()},
         }
+        which = f", view {number + 1} of {selection.views}" if selection.views > 1 else ""
+        rows = RowCache(cache.folder, key, (len(dataset), *shape), cache.dtype, f"{cache.description}{which}")
         return cached_rows(
-            folder,
-            key,
-            shape=(len(items), *shape),
-            dtype=dtype,
-            compute=lambda blocks: _outputs(network, items, blocks, number, workers),
-            needed=needed,
-            what=f"{what}, view {number + 1} of {views}" if views > 1 else what,
-            quiet=quiet,
+            rows, lambda blocks: _outputs(network, dataset, blocks, number, workers), needed=needed, quiet=quiet
         )
 
     reader = CachedRows(
-        items.catalogue.reader,
-        view(0, indices),
-        indices,
-        views=[view(number, augmented) for number in range(1, views)],
-        augmented=augmented,
+        dataset.catalogue.reader,
+        view(0, selection.indices),
+        selection.indices,
+        views=[view(number, selection.augmented) for number in range(1, selection.views)],
+        augmented=selection.augmented,
     )
-    return CatalogueDataset(replace(items.catalogue, reader=reader))
+    return CatalogueDataset(replace(dataset.catalogue, reader=reader))
 
 
 def hash_of_weights(network: nn.Module) -> str:
-    """The SHA-256 of every parameter and buffer with its name, type, shape and bytes."""
+    """Return the SHA-256 of all parameters and buffers with their names, dtypes and shapes."""
     digest = hashlib.sha256()
     for name, tensor in network.state_dict().items():
         plain = tensor.detach().cpu().contiguous()
@@ -92,23 +111,15 @@ def hash_of_weights(network: nn.Module) -> str:
 
 
 def _outputs(
-    network: nn.Module,
-    items: CatalogueDataset,
-    blocks: Sequence[range],
-    view: int,
-    workers: int,
+    network: nn.Module, dataset: CatalogueDataset, blocks: Sequence[range], view: int, workers: int
 ) -> Iterator[np.ndarray]:
     item_keys = [
         [ItemKey(index, derive(0, "view", view, index) if view else None) for index in block] for block in blocks
     ]
-    device = _device_of(network)
+    device = device_of(network)
     with torch.inference_mode():
-        for batch in make_loader(items, item_keys, workers=workers):
+        for batch in make_loader(dataset, item_keys, workers=workers):
             yield network(batch.inputs.to(device)).float().cpu().numpy()
-
-
-def _device_of(network: nn.Module) -> torch.device:
-    return next((each.device for each in network.parameters()), torch.device("cpu"))
 
 
 def _versions() -> dict[str, str]:
@@ -116,6 +127,6 @@ def _versions() -> dict[str, str]:
     for library in _LIBRARIES:
         try:
             versions[library] = version(library)
-        except PackageNotFoundError:  # an extra that is not installed had no part in the rows
+        except PackageNotFoundError:  # an extra that is not installed did not compute the outputs
             continue
     return versions

@@ -1,50 +1,40 @@
-"""An embedder: a backbone, a linear head, and the policy for batch norm."""
+"""An embedder: a backbone, a head, and the policy for batch norm."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from unseen.core.checks import check_choice
-from unseen.core.config import as_record, build
+from unseen.core.config import Record, as_record, build
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import backbone as backbones
 from unseen.core.registry import nearest
+from unseen.models.backbone import Backbone
 from unseen.models.heads import linear_head
 
 BatchNormPolicy = Literal["auto", "frozen", "trained"]
 HeadFactory = Callable[[int, int | None], nn.Module]
 
 
-class Backbone(Protocol):
-    """What an embedder needs of a backbone: a stated width and whether it starts from pretrained weights."""
-
-    width: int
-    has_pretrained_weights: bool
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Pooled features, one row an input."""
-        ...
-
-
 class Embedder(nn.Module):
-    """Raw embeddings of inputs: a head, linear unless said otherwise, on a backbone's pooled features.
+    """Raw embeddings: a head, linear by default, on a backbone's pooled features.
 
     ===============  =====================================================================================
-    embedding_size   width of the embedding; None leaves the backbone's features as they are
-    batch_norm       "frozen" keeps the statistics of batch norm and trains its scale and shift, as the
-                     papers do; "trained" lets both move; "auto" freezes where weights are pretrained
-    head             makes the head of the features' width and the embedding's, None for none
+    embedding_size   width of the embedding; None returns the backbone's features
+    batch_norm       "frozen" keeps the running statistics of batch norm and trains its scale and shift, as
+                     the papers do; "trained" updates both; "auto" freezes if weights are pretrained
+    head             makes the head from the width of the features and the embedding size
     ===============  =====================================================================================
 
-    Embeddings are not normalised here: each loss does that where its definition says so.
+    Embeddings are not normalised here: each loss normalises as its definition says.
     """
 
     def __init__(
         self,
-        backbone: nn.Module,
+        backbone: Backbone,
         *,
         embedding_size: int | None = 128,
         batch_norm: BatchNormPolicy = "auto",
@@ -54,22 +44,22 @@ class Embedder(nn.Module):
         check_choice("Embedder", "batch_norm", batch_norm, ("auto", "frozen", "trained"))
         self.backbone = backbone
         self.head = head(backbone.width, embedding_size)
-        self.width: int = embedding_size or backbone.width
+        self.width = embedding_size or backbone.width
         self.freezes_batch_norm = batch_norm == "frozen" or (batch_norm == "auto" and backbone.has_pretrained_weights)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Raw embeddings."""
+        """Return raw embeddings."""
         return self.head(self.backbone(inputs))
 
-    def on(self, backbone: nn.Module) -> "Embedder":
-        """An embedder with this head and this policy on another backbone; the head is shared, not copied."""
+    def with_backbone(self, backbone: Backbone) -> "Embedder":
+        """Return an embedder with another backbone that shares this head and batch-norm policy."""
         policy: BatchNormPolicy = "frozen" if self.freezes_batch_norm else "trained"
         other = Embedder(backbone, embedding_size=None, batch_norm=policy)
         other.head, other.width = self.head, self.width
         return other
 
     def train(self, mode: bool = True) -> "Embedder":
-        """Training mode, but for batch norms whose statistics stay frozen."""
+        """Set training mode, except for batch norm with frozen statistics."""
         super().train(mode)
         if self.freezes_batch_norm:
             for module in self.backbone.modules():
@@ -78,8 +68,8 @@ class Embedder(nn.Module):
         return self
 
 
-def model_record(value: str | Mapping[str, Any]) -> dict[str, Any]:
-    """A backbone's record; a name of timm (`resnet50:weights=FILE`) stands for timm's backbone of that architecture."""
+def model_record(value: str | Mapping[str, object]) -> Record:
+    """Return a backbone's record; a timm name (`resnet50:weights=FILE`) becomes the `timm` backbone."""
     record = as_record(value, "model")
     name = record["name"]
     if name in backbones:
@@ -89,7 +79,7 @@ def model_record(value: str | Mapping[str, Any]) -> dict[str, Any]:
         from unseen.models.timm_backbone import known_architectures
 
         architectures = known_architectures()
-    except ConfigError:  # without timm its names are unknown ones
+    except ConfigError:  # timm is not installed
         architectures = []
     if name not in architectures:
         close = nearest(name, [*own, *architectures])
@@ -98,7 +88,7 @@ def model_record(value: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_embedder(
-    model: str | Mapping[str, Any],
+    model: str | Mapping[str, object],
     *,
     input_shape: tuple[int, ...],
     embedding_size: int | None,
@@ -106,14 +96,14 @@ def build_embedder(
     seed: int = 0,
     head: HeadFactory = linear_head,
 ) -> Embedder:
-    """The embedder that a record describes, with weights drawn from the seed where none are loaded."""
-    supplied: dict[str, Any] = {"input_shape": input_shape}
+    """Build the embedder that a record describes; weights that are not loaded are drawn from the seed."""
+    supplied: dict[str, object] = {"input_shape": input_shape}
     if len(input_shape) == 3:
         supplied |= {"channels": input_shape[0], "size": input_shape[-1]}
     record = model_record(model)
     if len(input_shape) == 1 and record["name"] != "identity":
         raise ConfigError(
-            f"model '{record['name']}' needs images, the data holds features", hint="Use --model identity."
+            f"model '{record['name']}' needs images, the data holds features", hint="Set --model identity."
         )
     with seeded(derive(seed, "model weights")):
         backbone = build(backbones, record, supplied)

@@ -1,7 +1,6 @@
-"""GoogLeNet as torchvision has it; timm has none."""
+"""GoogLeNet from torchvision; timm has none."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,29 +8,22 @@ from torch import Tensor, nn
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
-from unseen.models.split_backbone import Step, channels_last, child_steps
+from unseen.models.backbone import Backbone, Step, channels_last, child_steps
 from unseen.models.weights import download, load_weights, read_weights
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 PUBLISHED = "https://download.pytorch.org/models/googlenet-1378be20.pth"
 
 
-def _torchvision_googlenet() -> Any:
-    try:
-        from torchvision.models import googlenet
-    except ImportError:
-        raise ConfigError(
-            "googlenet needs torchvision, which is not installed", hint="Use pip install unseen[vision]."
-        ) from None
-    return googlenet
-
-
 class _Scale(nn.Module):
-    """From ImageNet's normalisation to a mean and a deviation of one half, with which the weights were trained."""
+    """Converts ImageNet's normalisation to mean and std of 1/2, with which the weights were trained."""
+
+    factor: Tensor
+    shift: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        mean, std = (torch.tensor(each).reshape(3, 1, 1) for each in IMAGENET)
+        mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in IMAGENET)
         self.register_buffer("factor", std / 0.5, persistent=False)
         self.register_buffer("shift", (mean - 0.5) / 0.5, persistent=False)
 
@@ -40,21 +32,20 @@ class _Scale(nn.Module):
 
 
 @backbone("googlenet")
-class GoogLeNet(nn.Module):
-    """GoogLeNet (Inception v1, with batch norm) up to its averaged features, without its side classifiers.
+class GoogLeNet(Backbone):
+    """GoogLeNet (Inception v1 with batch norm) up to its pooled features, without auxiliary classifiers.
 
-    Inputs have ImageNet's normalisation; the first stage brings them to the scale the published weights were
-    trained with.
+    Inputs have ImageNet's normalisation; the first step converts them to that of the published weights.
 
     ============  ===============================================================================================
-    weights       a local .safetensors or .pth file with torchvision's names; None starts from random weights
-    pretrained    "hub": torchvision's published weights, downloaded, or found where an earlier download left them
+    weights       a local .safetensors or .pth file with torchvision's names; None for random weights
+    pretrained    "hub": torchvision's published weights, downloaded unless an earlier download is there
     channels      of the input images: 3
     ============  ===============================================================================================
 
     Shape:      (n, 3, height, width) -> (n, 1024)
     Reference:  Szegedy et al., Going Deeper with Convolutions, CVPR 2015, arXiv:1409.4842
-    Differs:    no dropout before the features are given
+    Differs:    no dropout before the features
     """
 
     width = 1024
@@ -64,25 +55,35 @@ class GoogLeNet(nn.Module):
         check_choice("GoogLeNet", "channels", channels, (3,))
         check_choice("GoogLeNet", "pretrained", pretrained, ("hub", None))
         if weights is not None and pretrained is not None:
-            raise ConfigError("GoogLeNet: weights and pretrained were both given", hint="Use one of them.")
+            raise ConfigError("GoogLeNet: weights and pretrained were both given", hint="Set only one of them.")
         self.weights, self.pretrained, self.channels = weights, pretrained, channels
         self.has_pretrained_weights = weights is not None or pretrained is not None
         self.scale = _Scale()
-        self.body = _torchvision_googlenet()(weights=None, aux_logits=False, init_weights=False)
+        self.body = _torchvision_googlenet()
         self.body.dropout, self.body.fc = nn.Identity(), nn.Identity()
         file = weights if weights is not None else self._published() if pretrained == "hub" else None
         if file is not None:
             load_weights(self.body, read_weights(Path(file)), str(file))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Pooled features."""
+        """Return pooled features."""
         return self.body(self.scale(channels_last(images)))
 
     def steps(self) -> list[Step]:
-        """The steps of a forward pass, for a cut."""
+        """Return the steps of a forward pass."""
         steps = dict(child_steps(self.body))
         last = [(name, steps.pop(name)) for name in ("dropout", "fc")]
         return [("scale", self.scale), *steps.items(), ("flatten", nn.Flatten()), *last]
 
     def _published(self) -> Path:
-        return download(PUBLISHED, "1378be20", hint="Use a local file: googlenet:weights=FILE.")
+        return download(PUBLISHED, "1378be20", hint="Set a local file: googlenet:weights=FILE.")
+
+
+def _torchvision_googlenet() -> nn.Module:
+    try:
+        from torchvision.models import googlenet
+    except ImportError:
+        raise ConfigError(
+            "googlenet needs torchvision, which is not installed", hint="Run pip install unseen[vision]."
+        ) from None
+    return googlenet(weights=None, aux_logits=False, init_weights=False)

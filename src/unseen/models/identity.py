@@ -1,16 +1,17 @@
-"""The backbone that changes nothing: for cached features, and for raw pixels as a baseline."""
+"""The identity backbone: for cached features, and for raw pixels as a baseline."""
 
 import math
 from collections.abc import Sequence
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from unseen.core.registry import backbone
+from unseen.models.backbone import Backbone
 
 
 @backbone("identity")
-class Identity(nn.Module):
-    """The input itself, flattened: cached features as they are, images as vectors of pixels.
+class Identity(Backbone):
+    """Flattened inputs: cached features as they are, images as vectors of pixels.
 
     Shape: (n, *input_shape) -> (n, product of input_shape)
     """
@@ -23,5 +24,5 @@ class Identity(nn.Module):
         self.width = math.prod(self.input_shape)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The inputs as rows."""
+        """Return the inputs as rows."""
         return inputs.flatten(1)

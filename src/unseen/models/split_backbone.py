@@ -1,8 +1,7 @@
-"""Cutting a backbone at a named stage: what lies below the cut is computed once, what lies above it is trained.
+"""Splitting a backbone at a named stage: the lower part is computed once, the upper part is trained.
 
-A backbone that can be cut runs its steps one after the other. It states them by `steps()`, or they are its named
-children, a `Sequential` among them taken apart. Whether that is really what its `forward` does is tried out on an
-example before anything is built on it.
+A backbone can be split if its forward pass is a chain of steps: those of `Backbone.steps()`, by default its named
+children. Whether they are what `forward` computes is verified on an example.
 """
 
 import re
@@ -14,11 +13,10 @@ from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
+from unseen.models.backbone import Backbone, Step, channels_last
 
-Step = tuple[str, nn.Module]
-
-# The stage from which `top` trains where nobody states one: the last stage or two, most of a backbone's parameters.
-_CUTS = (
+# The stage from which depth `top` trains by default: the last stage or two, most of a backbone's parameters.
+_DEFAULT_CUTS = (
     (r"(tf_)?(efficientnet|mobilenetv2)\w*", "blocks.5"),
     (r"resnetv2_\w+", "stages.3"),
     (r"(wide_|legacy_seres|se)?(resnet|resnext)\w+", "layer4"),
@@ -32,102 +30,85 @@ _CUTS = (
 )
 
 
-class BackbonePart(nn.Sequential):
-    """Neighbouring steps of a backbone, sharing its parameters; the upper part is a backbone of its own.
+class BackbonePart(Backbone):
+    """Consecutive steps of a backbone, sharing its parameters.
 
-    Like every backbone here it puts its inputs into the layout `channels_last`: another layout is computed by other
-    kernels, which round otherwise.
+    Inputs are converted to channels_last as in every backbone: other memory formats use other kernels, which round
+    differently.
     """
 
-    def __init__(self, steps: Iterable[Step], backbone: nn.Module) -> None:
+    def __init__(self, steps: Iterable[Step], backbone: Backbone) -> None:
         super().__init__()
         for name, module in steps:
             self.add_module(name.replace(".", "_"), module)
         self.width, self.has_pretrained_weights = backbone.width, backbone.has_pretrained_weights
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """What the steps make of the inputs."""
-        return super().forward(channels_last(inputs))
+        """Run the steps."""
+        inputs = channels_last(inputs)
+        for module in self.children():
+            inputs = module(inputs)
+        return inputs
 
 
 class BackboneSplit(NamedTuple):
-    """A backbone in two: `upper(lower(inputs))` is the backbone, bit for bit."""
+    """Two parts of a backbone: `upper(lower(inputs))` equals the backbone's output, bit for bit."""
 
     lower: BackbonePart
     upper: BackbonePart
 
 
-def channels_last(inputs: Tensor) -> Tensor:
-    """Images or maps with the channels of a place beside each other in memory: a third less time on a CPU."""
-    return inputs.contiguous(memory_format=torch.channels_last) if inputs.ndim == 4 else inputs
+def stage_names(backbone: Backbone) -> list[str]:
+    """Return the names of a backbone's steps in order; it can be split before each of them but the first."""
+    return [name for name, _ in backbone.steps()]
 
 
-def child_steps(module: nn.Module) -> list[Step]:
-    """A module's named children in their order, each `Sequential` among them replaced by its own children."""
-    steps: list[Step] = []
-    for name, child in module.named_children():
-        if type(child).forward is nn.Sequential.forward and len(child):
-            steps += [(f"{name}.{inner}", step) for inner, step in child.named_children()]
-        else:
-            steps.append((name, child))
-    return steps
+def split_at(backbone: Backbone, stage: str, example: Tensor) -> BackboneSplit:
+    """Split a backbone before a stage; both parts share its parameters.
 
+    "layer4" stands for the first step of that stage, "layer4.0".
 
-def stages(backbone: nn.Module) -> list[str]:
-    """The names of a backbone's steps in order; it can be cut below each of them but the first."""
-    return [name for name, _ in _steps_of(backbone)]
-
-
-def split_at(backbone: nn.Module, stage: str, example: Tensor) -> BackboneSplit:
-    """The part of a backbone below a stage and the part that begins with it; both share its parameters.
-
-    "layer4" stands for the first step below that name, "layer4.0".
-
-    Raises: ConfigError for an unknown stage, and for a backbone that is not what its steps are one after the other
+    Raises:  `ConfigError` for an unknown stage, and for a backbone that is not a chain of its steps
     """
-    steps = _steps_of(backbone)
+    steps = backbone.steps()
     names = [name for name, _ in steps]
-    places = [place for place, name in enumerate(names) if name == stage or name.startswith(f"{stage}.")]
+    first = next((index for index, name in enumerate(names) if name == stage or name.startswith(f"{stage}.")), 0)
     owner = type(backbone).__name__
-    if not places or places[0] == 0:
+    if first == 0:
         known = names[1:]
         raise ConfigError(
             f"{owner} cannot be cut at '{stage}'{nearest(stage, known)} (its stages: {', '.join(known) or 'none'})",
-            hint="Use --cut with one of them, --depth frozen or --depth full.",
+            hint="Set --cut to one of them, or train with --depth frozen or --depth full.",
         )
-    cut = BackboneSplit(BackbonePart(steps[: places[0]], backbone), BackbonePart(steps[places[0] :], backbone))
-    if not _is_whole(backbone, cut, example):
+    split = BackboneSplit(BackbonePart(steps[:first], backbone), BackbonePart(steps[first:], backbone))
+    if not _is_equivalent(backbone, split, example):
         raise ConfigError(
             f"{owner} does not run its stages one after the other and cannot be cut at '{stage}'",
-            hint="Use --depth frozen or --depth full.",
+            hint="Train with --depth frozen or --depth full.",
         )
-    return cut
+    return split
 
 
-def sequential_steps(backbone: nn.Module, example: Tensor) -> list[Step]:
-    """A backbone as steps that, one after the other on inputs in the layout `channels_last`, are what it computes.
+def sequential_steps(backbone: Backbone, example: Tensor) -> list[Step]:
+    """Return steps that, run one after the other on channels_last inputs, compute what the backbone computes.
 
-    They share its parameters. A backbone that is no such chain gives an empty list.
+    They share its parameters. The list is empty for a backbone that is not such a chain.
     """
-    steps = _steps_of(backbone)
-    return steps if steps and _is_whole(backbone, [step for _, step in steps], example) else []
+    steps = backbone.steps()
+    return steps if steps and _is_equivalent(backbone, [step for _, step in steps], example) else []
 
 
 def default_cut(architecture: str) -> str | None:
-    """The stage at which an architecture is cut when nobody says where; None if nothing is known of it.
+    """Return the stage at which an architecture is split by default; None if it is unknown.
 
     >>> default_cut("tf_efficientnet_lite0"), default_cut("resnet50"), default_cut("wren")
     ('blocks.5', 'layer4', None)
     """
-    plain = architecture.partition(".")[0]  # timm names sets of weights behind a point
-    return next((stage for pattern, stage in _CUTS if re.fullmatch(pattern, plain)), None)
+    plain = architecture.partition(".")[0]  # timm appends the name of the weights after a dot
+    return next((stage for pattern, stage in _DEFAULT_CUTS if re.fullmatch(pattern, plain)), None)
 
 
-def _steps_of(backbone: nn.Module) -> list[Step]:
-    return backbone.steps() if hasattr(backbone, "steps") else child_steps(backbone)
-
-
-def _is_whole(backbone: nn.Module, parts: Sequence[nn.Module], example: Tensor) -> bool:
+def _is_equivalent(backbone: nn.Module, parts: Sequence[nn.Module], example: Tensor) -> bool:
     modes = {module: module.training for module in backbone.modules()}
     for module in (backbone, *parts):
         module.eval()
@@ -138,7 +119,7 @@ def _is_whole(backbone: nn.Module, parts: Sequence[nn.Module], example: Tensor) 
                 outputs = part(outputs)
             return torch.equal(outputs, backbone(example))
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError):
-        return False  # steps that do not even fit together
+        return False  # the steps do not even fit together
     finally:
         for module, was_training in modes.items():
             module.training = was_training

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from unseen.pairs.functional import entries, number, weighed_sum
+from unseen.pairs.functional import as_numbers, row_counts, with_gradient
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
@@ -60,25 +60,25 @@ class PairTerms(NamedTuple):
     def anchors(self) -> Tensor:
         """The rows that have both kinds of pair, or had them before their zeros went."""
         positive, negative = self.before or (self.is_positive, self.is_negative)
-        return (number(positive) > 0) & (number(negative) > 0)
+        return (row_counts(positive) > 0) & (row_counts(negative) > 0)
 
 
 class Anchors(NamedTuple):
-    """What was chosen for each anchor: whether it has both kinds of pair, and how many pairs in all."""
+    """The chosen pairs by anchor: whether it has both a positive and a negative pair, and how many pairs in all."""
 
     is_complete: Tensor
-    number: Tensor
+    num_pairs: Tensor
 
-    @property
-    def used(self) -> Tensor:
-        """The number of pairs of the complete anchors."""
-        return (self.number * self.is_complete).sum()
+    def output(self, value: Tensor, is_active: Tensor | None = None) -> LossOutput:
+        """The output of a loss that uses the pairs of complete anchors; `is_active` says of which (None: of all)."""
+        num_pairs = self.num_pairs * self.is_complete
+        return LossOutput(value, num_pairs, num_pairs if is_active is None else self.num_pairs * is_active)
 
 
 def counts_of(pairs: Pairs, chosen: PairMasks) -> tuple[Tensor, Tensor]:
     """How many chosen positives and how many chosen negatives each anchor has."""
-    positive = pairs.positive_count if chosen.positive is pairs.positive else chosen.positive.sum(1)
-    negative = pairs.negative_count if chosen.negative is pairs.negative else chosen.negative.sum(1)
+    positive = pairs.positive_count if chosen.positive is pairs.positive else row_counts(chosen.positive)
+    negative = pairs.negative_count if chosen.negative is pairs.negative else row_counts(chosen.negative)
     return positive, negative
 
 
@@ -110,7 +110,8 @@ def by_sign(pairs: Pairs, positive: float, negative: float) -> Tensor:
 def mean_of(pairs: Pairs, terms: PairTerms, chosen: Triplets | PairMasks) -> LossOutput:
     """The mean over all chosen pairs, positive and negative alike; 0, connected to the graph, if there are none."""
     masks = as_masks(pairs, chosen)
-    weights = entries(masks.positive | masks.negative, terms.values.dtype)
-    used = weights.count_nonzero()
-    active = (terms.values.detach() * weights).count_nonzero()
-    return LossOutput(weighed_sum(terms.values, weights.div_(used.clamp(min=1))), used, active)
+    weights = as_numbers(masks.positive | masks.negative, terms.values.dtype)
+    num_pairs = weights.sum(1).double().sum()
+    chosen_values = terms.values.detach() * weights
+    value = with_gradient(terms.values, chosen_values.sum(), weights) / num_pairs.clamp(min=1)
+    return LossOutput(value, num_pairs, chosen_values.sign_().sum(1).double().sum())

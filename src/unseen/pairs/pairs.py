@@ -12,6 +12,7 @@ from unseen.pairs.functional import (
     cosines,
     distance_of,
     inner_products,
+    row_counts,
     squared_distance_of,
     unit_vectors,
 )
@@ -100,9 +101,17 @@ class Pairs:
         with torch.set_grad_enabled(self._records_graph):
             return distance_of(self.similarity)
 
-    def similarity_at(self, anchors: Tensor, others: Tensor) -> Tensor:
-        """The similarities of some pairs, by row and column."""
-        return self.similarity.flatten().index_select(0, anchors * self.similarity.shape[1] + others)
+    def similarity_at(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Cosine similarities of some pairs, by row and column; the gradient is one sparse update."""
+        return self.similarity.take(rows * self.similarity.shape[1] + columns)
+
+    def squared_distance_at(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Squared Euclidean distances of some pairs of unit vectors."""
+        return squared_distance_of(self.similarity_at(rows, columns))
+
+    def distance_at(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Euclidean distances of some pairs of unit vectors."""
+        return distance_of(self.similarity_at(rows, columns))
 
     @cached_property
     def same(self) -> Tensor:
@@ -125,7 +134,7 @@ class Pairs:
     @cached_property
     def positive_count(self) -> Tensor:
         """How many positives each anchor has."""
-        return self.same.sum(1) - int(self.is_self)
+        return row_counts(self.same) - int(self.is_self)
 
     @cached_property
     def negative_count(self) -> Tensor:

@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from unseen.core.config import as_record
-from unseen.core.entries import REQUIRED, Argument, Entry
+from unseen.core.registry.entries import REQUIRED, Argument, Entry
 from unseen.core.errors import BatchError, ConfigError
-from unseen.core.pml_entries import LIBRARY
+from unseen.core.registry.pml_entries import LIBRARY
 from unseen.core.randomness import derive, key_from_torch, seeded
 from unseen.core.registry import nearest
 from unseen.pairs.pairs import Pairs, pairs_of

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.randomness import derive
-from unseen.pairs.functional import masked_softmax
+from unseen.pairs.functional import log1p_sum_exp
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.random_choice import draw, uniform_numbers
 from unseen.pairs.tuples import PairMasks, Triplets, as_masks
@@ -24,12 +24,12 @@ def drawn_positives(pairs: Pairs, chosen: PairMasks, key: int | None) -> Tensor:
     return draw(chosen.positive, uniform_numbers(pairs, key, draws=1, per_anchor=1)[0])
 
 
-def counted_negatives(exponents: Tensor, negative: Tensor, is_meant: Tensor) -> tuple[Tensor, Tensor]:
-    """log(1 + sum of exp over the negatives of an anchor), averaged over those that are meant; its slopes.
+def n_pair_terms(products: Tensor, column: Tensor, negative: Tensor, *, exponent_limit: float | None) -> Tensor:
+    """Per row log(1 + sum over its negatives of exp(product - product with the positive)), as in the N-pair loss.
 
-    Overwrites the exponents.
+    `column` holds the column of each row's positive. `exponent_limit` clamps the differences on both sides.
     """
-    log_total, slope = masked_softmax(exponents, negative, with_one=True)
-    share = is_meant / is_meant.sum(dtype=slope.dtype).clamp_(min=1)
-    # A dot product would be rounded to half precision under autocast.
-    return (log_total.squeeze(1) * share).sum(), slope.mul_(share.unsqueeze(1))
+    own = products.gather(1, column)
+    if exponent_limit is None:
+        return log1p_sum_exp(products, negative, center=own)
+    return log1p_sum_exp((products - own).clamp(-exponent_limit, exponent_limit), negative)

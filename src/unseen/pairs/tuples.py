@@ -36,6 +36,10 @@ class PairMasks(NamedTuple):
     positive: Tensor
     negative: Tensor
 
+    def indices(self) -> PairIndices:
+        """The same pairs as rows and columns."""
+        return PairIndices(*self.positive.nonzero().unbind(1), *self.negative.nonzero().unbind(1))
+
 
 class Miner(Protocol):
     """Chooses tuples: a pure function of embeddings, labels and key.
@@ -57,46 +61,60 @@ class LossOutput(NamedTuple):
     """
 
     value: Tensor
-    used: Tensor | int
-    active: Tensor | int
+    num_tuples: Tensor | int
+    num_active: Tensor | int
 
 
 @dataclass(frozen=True)
 class Usage:
     """How much of its last batch a loss could use; read after `loss(...)` as `loss.usage.counts()`.
 
-    The fields may be tensors, which stand for their sums: reading `counts()` is what adds up and waits for a device.
+    Costs nothing until it is read: only then are labels compared and tensors, which stand for their sums, added up.
+
+    ====================  ==========================================================================================
+    ``labels``            of the anchors
+    ``candidate_labels``  of the samples that they are paired with
+    ``is_self``           whether the candidates include the anchors, which are not paired with themselves
+    ``num_tuples``        the number of pairs, triplets or samples in the loss
+    ``num_active``        how many of them have a gradient
+    ====================  ==========================================================================================
     """
 
-    anchors: int
-    without_positive: Tensor | int
-    without_negative: Tensor | int
-    used: Tensor | int
-    active: Tensor | int
+    labels: Tensor
+    candidate_labels: Tensor
+    is_self: bool
+    num_tuples: Tensor | int
+    num_active: Tensor | int
 
     def counts(self) -> dict[str, int]:
-        """All counts as plain numbers."""
-        return {name: int(_total(value)) for name, value in vars(self).items()}
+        """All counts as integers: anchors, those without positives and without negatives, tuples, active tuples."""
+        same = self.labels.unsqueeze(1) == self.candidate_labels
+        return {
+            "anchors": len(self.labels),
+            "without_positive": int((same.sum(1) <= self.is_self).sum()),
+            "without_negative": int(same.all(1).sum()),
+            "num_tuples": int(total(self.num_tuples)),
+            "num_active": int(total(self.num_active)),
+        }
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing in the batch could be used, so that the loss was a constant 0."""
-        return int(_total(self.used)) == 0
+        return int(total(self.num_tuples)) == 0
 
 
-def _total(number: Tensor | int) -> Tensor | int:
+def total(number: Tensor | int) -> Tensor | int:
+    """A number; a tensor stands for its sum."""
     return number.sum() if isinstance(number, Tensor) and number.ndim else number
 
 
-def usage_of(pairs: Pairs, outcome: LossOutput) -> Usage:
-    """The usage of a batch, for the loss to keep."""
-    return Usage(
-        len(pairs),
-        pairs.positive_count == 0,
-        pairs.negative_count == 0,
-        _total(outcome.used),
-        _total(outcome.active),
+def usage_of(pairs: Pairs, output: LossOutput) -> Usage:
+    """The usage of a batch, for the loss to keep; it holds on to no matrix."""
+    counts = (
+        number.sum() if isinstance(number, Tensor) and number.ndim > 1 else number
+        for number in (output.num_tuples, output.num_active)
     )
+    return Usage(pairs.labels, pairs.ref_labels, pairs.is_self, *counts)
 
 
 def choose(

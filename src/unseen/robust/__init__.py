@@ -1,4 +1,4 @@
-"""Robust objectives: pair losses weighed by the worst case of an uncertainty set, instead of averaged."""
+"""Robust objectives: the worst-case weighted mean of pair losses over an uncertainty set of weights."""
 
 from unseen.robust.chi_square import ChiSquare
 from unseen.robust.grouped_kl import GroupedKL

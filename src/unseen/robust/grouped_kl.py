@@ -1,4 +1,4 @@
-"""Grouped KL: the soft maximum of `KL` within groups of pairs, by anchor and sign, by sign, or over all."""
+"""Grouped KL: the soft maximum of `KL` within groups of pairs: per anchor and sign, per sign, or over all."""
 
 from typing import Literal
 
@@ -7,32 +7,32 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import uncertainty
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.kl import kl_rows
-from unseen.robust.worst_case import WorstCase, all_pairs, weighed
+from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
 Grouping = Literal["anchor_and_sign", "sign", "all"]
 
 
 @uncertainty("grouped_kl")
 class GroupedKL:
-    r"""Losses weighed by their softmax within groups of pairs.
+    r"""Softmax-weighted losses within groups of pairs, for example the positives of each anchor.
 
     .. math:: F = \sum_g \max_{p \in \Delta_g} \sum_{i \in g} p_i l_i - \gamma_g\, \mathrm{KL}(p\,\|\,\tfrac1{|g|})
                 = \sum_g \gamma_g \bigl(\log \sum_{i \in g} e^{l_i/\gamma_g} - \log |g|\bigr)
 
     ====================  ============================================================================================
     g                     the groups. ``grouping`` "anchor_and_sign": the positive and the negative pairs of each
-                          anchor, a pair counting for both its ends; "sign": all positive and all negative pairs,
+                          anchor, where a pair belongs to both its ends; "sign": all positive and all negative pairs,
                           each unordered pair once, and the mean of the two; "all": one group, which is ``KL``
-    gamma_g               price of leaving the uniform weights (> 0): ``gamma_positive`` in groups of positive pairs,
-                          ``gamma_negative`` in groups of negative ones; equal for "all"
-    ``pseudo_pairs``      one more pair in each group, at the neutral similarity of the pair loss: its loss is a
-                          constant that holds weight back from the others
+    gamma_g               temperature (> 0): ``gamma_positive`` in groups of positive pairs, ``gamma_negative`` in
+                          groups of negative pairs; equal for "all"
+    ``pseudo_pairs``      adds a pair at the neutral similarity of the pair loss to each group: its constant loss takes
+                          weight from easy pairs
     ``reduction``         over anchors: "sum", or "mean" which divides by the number of anchors, as the authors' code
     ====================  ============================================================================================
 
-    Primal:     one simplex for each group, with a penalty
+    Primal:     one simplex per group, with a KL penalty
     Gradient:   weight softmax(l / gamma_g) within each group, detached; at the reduction's scale
-    Empty:      a group without pairs adds 0, and by anchors also an anchor whose batch lacks one kind of pair
+    Empty:      a group without pairs adds 0; per anchor also an anchor without positive or without negative pairs
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
                 arXiv:1912.11194 (DRO-KL-G)
     Differs:    the value is F, the penalty included. With losses that are all above 0: gamma 1 has the gradient of
@@ -57,7 +57,7 @@ class GroupedKL:
         check_choice("GroupedKL", "reduction", reduction, ("sum", "mean"))
         if grouping == "all" and (gamma_positive != gamma_negative or pseudo_pairs):
             raise ConfigError(
-                "GroupedKL: one group of all pairs has one gamma and no pseudo-pairs",
+                "GroupedKL: with grouping 'all' both gammas must be equal, without pseudo-pairs",
                 got={"gamma_positive": gamma_positive, "gamma_negative": gamma_negative, "pseudo_pairs": pseudo_pairs},
                 hint="Use grouping='sign'.",
             )
@@ -70,7 +70,7 @@ class GroupedKL:
         values = terms.values.detach()
         if self.grouping == "all":
             weights, objective = kl_rows(values.view(1, -1), all_pairs(terms).view(1, -1), self.gamma_positive)
-            return weighed(terms, weights.view_as(values), objective.sum())
+            return weighted(terms, weights.view_as(values), objective.sum())
         is_by_anchor = self.grouping == "anchor_and_sign"
         masks, scale = (terms.is_positive, terms.is_negative), values.new_full((1, 1), 0.5)
         if is_by_anchor:
@@ -84,10 +84,10 @@ class GroupedKL:
         others, other_objective = kl_rows(values, masks[1], self.gamma_negative, pseudo[1])
         weights = weights.add_(others).mul_(scale).view_as(terms.values)
         value = objective.add_(other_objective).mul_(scale.squeeze(1)).sum()
-        return weighed(terms, weights, value, is_directed=is_by_anchor)
+        return weighted(terms, weights, value, is_directed=is_by_anchor)
 
     def _pseudo_losses(self, terms: PairTerms) -> tuple[float | None, float | None]:
-        """The losses of the positive and the negative pseudo-pair, if there are any."""
+        """The losses of the positive and the negative pseudo-pair, if any."""
         if not self.pseudo_pairs:
             return None, None
         if terms.neutral is None:

@@ -1,4 +1,4 @@
-"""KL: weights may leave the uniform ones at the price of their divergence, so hard pairs weigh exponentially more."""
+"""KL penalty on the weights: hard pairs get exponentially more weight."""
 
 import torch
 from torch import Tensor
@@ -6,55 +6,55 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_count
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import uncertainty
-from unseen.pairs.functional import masked_softmax, number
+from unseen.pairs.functional import masked_softmax, row_counts
 from unseen.pairs.pair_terms import PairTerms
-from unseen.robust.worst_case import WorstCase, all_pairs, weighed
+from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
 
 def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = None) -> tuple[Tensor, Tensor]:
-    """For each row the worst weights of its masked losses, and the objective there; 0 for rows without any.
+    """The worst-case weights of the masked losses of each row, and the objective per row; 0 for empty rows.
 
-    `pseudo` is the loss of one more pair in each row, whose weight is not returned: those of the row then sum to less.
+    `pseudo` is the loss of an additional pair per row, whose weight is not returned: a row then sums to less than 1.
     """
     logits = values / gamma if pseudo is None else torch.sub(values, pseudo).div_(gamma)
     log_total, weights = masked_softmax(logits, mask, with_one=pseudo is not None)
-    count = number(mask).unsqueeze(1)
+    count = row_counts(mask).double().unsqueeze(1)
     log_count = (count.clamp(min=1) if pseudo is None else count + 1).log().to(values.dtype)
     objective = log_total.sub_(log_count).mul_(gamma).add_(pseudo or 0.0).mul_(count > 0)
     return weights, objective.squeeze(1)
 
 
-def drawn(weights: Tensor, samples: int, key: int) -> Tensor:
-    """How often, of `samples` draws with replacement, each entry comes up, as a fraction; 0 where all weights are 0."""
-    reach = weights.flatten().double().cumsum(0)
-    uniform = torch.rand(samples, generator=torch_generator(key), dtype=torch.float64).to(reach.device)
-    found = torch.searchsorted(reach, uniform * reach[-1], right=True).clamp(max=len(reach) - 1)
-    counts = torch.bincount(found, minlength=len(reach)).view_as(weights)
+def sampled_frequencies(weights: Tensor, samples: int, key: int) -> Tensor:
+    """The frequency of each entry in `samples` draws with replacement; 0 where all weights are 0."""
+    cumulative = weights.flatten().double().cumsum(0)
+    uniform = torch.rand(samples, generator=torch_generator(key), dtype=torch.float64).to(cumulative.device)
+    entries = torch.searchsorted(cumulative, uniform * cumulative[-1], right=True).clamp(max=len(cumulative) - 1)
+    counts = torch.bincount(entries, minlength=len(cumulative)).view_as(weights)
     return counts.to(weights.dtype) / samples * (weights > 0)
 
 
 @uncertainty("kl")
 class KL:
-    r"""Losses weighed by their softmax: a soft maximum over all pairs.
+    r"""Softmax-weighted losses: a soft maximum over all pairs.
 
     .. math:: F = \max_{p \in \Delta} \sum_i p_i l_i - \gamma\, \mathrm{KL}(p\,\|\,\tfrac1n)
                 = \gamma \bigl(\log \sum_i e^{l_i/\gamma} - \log n\bigr)
 
     ============  ====================================================================================
     l_i, n        the losses of the unordered pairs, and their number
-    gamma         the price of leaving the uniform weights (> 0): the mean for large, the maximum for small
-    ``samples``   None weighs every pair; a number draws that many pairs with replacement from the worst
+    gamma         temperature (> 0): large values approach the mean, small values the maximum
+    ``samples``   None uses every pair; a number draws that many pairs with replacement from the worst-case
                   weights and takes the mean of their losses, whose expected gradient is the same
     ============  ====================================================================================
 
-    Primal:     the whole simplex, with a penalty
-    Gradient:   weight softmax(l / gamma), detached; with ``samples`` how often a pair is drawn / samples
+    Primal:     the whole simplex, with a KL penalty
+    Gradient:   weight softmax(l / gamma), detached; with ``samples`` the frequency of a pair in the draws
     Empty:      0 without pairs
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
                 arXiv:1912.11194 (DRO-KL)
     Differs:    the value is F, the penalty included; the authors' code reports sum p l, with the same gradient, and
-                one of its three variants takes exp(l / gamma) - 1 for the weights. With ``samples`` the value is the
-                drawn mean
+                one of its three variants has weights exp(l / gamma) - 1. With ``samples`` the value is the mean of the
+                drawn losses
     """
 
     def __init__(self, gamma: float = 0.1, *, samples: int | None = None) -> None:
@@ -64,11 +64,11 @@ class KL:
         self.gamma, self.samples = gamma, samples
 
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
-        """Softmax weights, or the share of each pair in the draws, and the objective."""
+        """Softmax weights, or sampled frequencies, and the objective."""
         values = terms.values.detach()
         weights, objective = kl_rows(values.view(1, -1), all_pairs(terms).view(1, -1), self.gamma)
         weights = weights.view_as(values)
         if self.samples is None:
-            return weighed(terms, weights, objective.sum())
+            return weighted(terms, weights, objective.sum())
         key = key_from_torch() if key is None else key
-        return weighed(terms, drawn(weights, self.samples, derive(key, "p-sampling")))
+        return weighted(terms, sampled_frequencies(weights, self.samples, derive(key, "p-sampling")))

@@ -1,14 +1,14 @@
-"""Mean: an uncertainty set of one point, so that every pair weighs the same."""
+"""Mean: an uncertainty set of one point, the uniform weights."""
 
 from unseen.core.registry import uncertainty
-from unseen.pairs.functional import entries
+from unseen.pairs.functional import as_numbers
 from unseen.pairs.pair_terms import PairTerms
-from unseen.robust.worst_case import WorstCase, all_pairs, weighed
+from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
 
 @uncertainty("mean")
 class Mean:
-    r"""The average over all pairs, which robust objectives replace.
+    r"""The average over all pairs: the baseline that robust objectives replace.
 
     .. math:: F = \tfrac1n \sum_i l_i
 
@@ -16,8 +16,8 @@ class Mean:
     l_i, n      the losses of the unordered pairs, and their number
     ==========  ==============================================================================================
 
-    Primal:     the set holds the uniform weights only
-    Gradient:   weight 1/n on each of the n pairs; as most pairs are negative, they govern it
+    Primal:     the uniform weights only
+    Gradient:   weight 1/n on each of the n pairs; as most pairs are negative, they dominate it
     Empty:      0 without pairs
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
                 arXiv:1912.11194
@@ -27,4 +27,4 @@ class Mean:
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """Equal weights and the mean."""
         mask = all_pairs(terms)
-        return weighed(terms, entries(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))
+        return weighted(terms, as_numbers(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))

@@ -1,4 +1,4 @@
-"""Robust: the worst weighted loss of pairs over an uncertainty set of weights, instead of their plain mean."""
+"""Distributionally robust loss: the worst-case weighted loss of pairs over an uncertainty set of weights."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ from unseen.robust.worst_case import Uncertainty
 
 
 def robust(terms: PairTerms, uncertainty: Uncertainty, *, remove_zero: bool, key: int | None) -> LossOutput:
-    """The worst case over the set, and how many unordered pairs there were and weigh; formula with `Robust`."""
+    """The worst case over the set, the number of unordered pairs, and how many have a weight; formula in `Robust`."""
     worst = uncertainty.worst_case(terms.without_zeros() if remove_zero else terms, key=key)
-    is_weighed = worst.weights.bool()
+    has_weight = worst.weights.bool()
     if worst.is_directed:
-        is_weighed = terms._replace(is_symmetric=False).once(is_weighed)
-    return LossOutput(worst.value, terms.total(), is_weighed.count_nonzero())
+        has_weight = terms._replace(is_symmetric=False).once(has_weight)
+    return LossOutput(worst.value, terms.total(), has_weight.count_nonzero())
 
 
 @loss("robust")
 class Robust(PairLoss):
-    r"""The largest weighted loss of pairs over an uncertainty set of weights.
+    r"""Distributionally robust pair loss: the worst-case weighted loss over an uncertainty set of weights.
 
     .. math:: F = \max_{p \in U} \sum_{i < j} p_{ij} l_{ij} - R(p), \qquad
               \nabla F = \sum_{i < j} p^*_{ij} \nabla l_{ij}
@@ -35,24 +35,24 @@ class Robust(PairLoss):
                      with ``terms(pairs) -> PairTerms``. Its miner, if it has one, chooses the pairs
     U, R             ``uncertainty``, the set and its penalty: ``Mean``, ``Max``, ``TopK``, ``TopKBalanced``, ``KL``,
                      ``ChiSquare``, ``GroupedKL``
-    p*               the worst weights, detached
-    ``remove_zero``  pairs with a loss of exactly 0 are left out before the weights are found
+    p*               the worst-case weights, detached
+    ``remove_zero``  leave out pairs with a loss of exactly 0 before the weights are computed
     ===============  ============================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      zero connected to the graph if there is no pair, or none with a loss above 0
+    Empty:      a zero that is connected to the graph if there is no pair, or none with a loss above 0
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
                 arXiv:1912.11194
-    Differs:    each unordered pair of a batch counts once (the authors' code counts it twice), so a k is the paper's;
-                a pair chosen by a miner in either order is chosen. With a reference set every row-column pair counts
-    Raises:     ConfigError for a loss that does not give its terms
+    Differs:    each unordered pair of a batch counts once (the authors' code counts it twice), so k is the paper's;
+                a pair that a miner chooses in either order is used. With a reference set every row-column pair counts
+    Raises:     ConfigError for a loss without ``terms``
     """
 
     def __init__(self, pair_loss: PairTermLoss, uncertainty: Uncertainty, *, remove_zero: bool = True) -> None:
         super().__init__()
         if not (isinstance(pair_loss, nn.Module) and hasattr(pair_loss, "terms")):
             raise ConfigError(
-                "Robust: pair_loss must be a loss that gives the terms of its pairs",
+                "Robust: pair_loss must be a loss with a value per pair (`terms`)",
                 got=type(pair_loss).__name__,
                 hint="Use binomial_pair, margin_pair or contrastive_pair.",
             )

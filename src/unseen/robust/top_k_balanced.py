@@ -6,7 +6,7 @@ from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError
 from unseen.core.registry import uncertainty
 from unseen.pairs.pair_terms import PairTerms
-from unseen.robust.worst_case import WorstCase, hardest, placed, weighed
+from unseen.robust.worst_case import WorstCase, hardest, scatter_weights, weighted
 
 
 @uncertainty("top_k_balanced")
@@ -17,17 +17,17 @@ class TopKBalanced:
 
     ==========  ==============================================================================================
     l_i         the losses of the unordered pairs; l^+_[j], l^-_[j] are the j-th largest of each kind
-    k           how many pairs share the weight (even, >= 2), half of them for each kind
+    k           number of unordered pairs that share the weight (even, >= 2), half of them per kind
     ==========  ==============================================================================================
 
     Primal:     weights of at most 1/k that sum to 1/2 over the positive pairs and to 1/2 over the negative ones
     Gradient:   weight 1/k on each pair of the two halves
-    Empty:      a kind that has only h < k/2 pairs gives all of them, the other its h hardest, and k becomes 2 h; so
-                0 where one kind has no pair
+    Empty:      if one kind has only h < k/2 pairs, both kinds use their h hardest, and k becomes 2 h; 0 if one kind
+                has no pair
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
                 arXiv:1912.11194 (DRO-TopK-PN)
-    Differs:    ``k`` counts unordered pairs, as with ``TopK``; averaged, as the paper's text says, where its formula
-                has the plain sum
+    Differs:    ``k`` counts unordered pairs, as with ``TopK``; averaged, as in the paper's text, where its formula has
+                a sum
     """
 
     def __init__(self, k: int = 160) -> None:
@@ -39,9 +39,9 @@ class TopKBalanced:
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """Equal weights on the hardest pairs of both kinds, and their mean."""
         halves = [hardest(terms, terms.once(mask), self.k // 2) for mask in (terms.is_positive, terms.is_negative)]
-        positions, is_there = (torch.cat(parts) for parts in zip(*halves, strict=True))
+        positions, is_pair = (torch.cat(parts) for parts in zip(*halves, strict=True))
         # As many of either kind as the scarcer kind has.
-        half = torch.minimum(*(found.sum() for _, found in halves))
-        place = torch.cat([torch.arange(len(found), device=found.device) for _, found in halves])
-        weights = is_there.mul_(place < half).div_((2 * half).clamp_(min=1))
-        return weighed(terms, placed(terms, positions, weights))
+        half = torch.minimum(*(is_pair_of_kind.sum() for _, is_pair_of_kind in halves))
+        rank = torch.cat([torch.arange(len(part), device=part.device) for part, _ in halves])
+        weights = is_pair.mul_(rank < half).div_((2 * half).clamp_(min=1))
+        return weighted(terms, scatter_weights(terms, positions, weights))

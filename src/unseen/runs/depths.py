@@ -1,4 +1,4 @@
-"""Depths of training: which part of a network is trained, and what that part is given."""
+"""Depths of training: which part of a network is trained, and what its inputs are."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError
-from unseen.data import CatalogueDataset, ItemKey, Split
+from unseen.data import CatalogueDataset, ItemKey
 from unseen.models import (
     Embedder,
     Identity,
+    OutputCache,
+    ViewSelection,
     cached_dataset,
     embed,
     hash_of_weights,
@@ -19,40 +21,41 @@ from unseen.models import (
     linear_layer,
     split_at,
 )
-from unseen.runs.recipe import Recipe
+from unseen.runs.recipe import Prepared, Recipe
 
 
 class Parts(NamedTuple):
-    """A network in two: what is trained, and what lies below it and is computed once (None when all is trained)."""
+    """A model in two: the trained part, and what lies below it and is computed once (None when all is trained)."""
 
+    model: Embedder
     trained: Embedder
     below: nn.Module | None
 
 
 def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueDataset) -> Parts:
-    """The part of a model that a recipe trains; it shares the model's parameters, so that training it trains the model.
+    """Divide a model at the recipe's depth. The parts share its parameters: training the part trains the model.
 
     ========  ==========================================================================
-    full      the whole model, on images
-    top       the backbone from the stage `cut` on and the head, on cached activations
-    frozen    the head, on cached pooled features
+    full      trains the whole model, on images
+    top       trains the backbone from the stage `cut` on and the head, on cached activations
+    frozen    trains the head, on cached pooled features
     ========  ==========================================================================
     """
     if recipe.depth == "full" or (recipe.depth == "frozen" and isinstance(model.backbone, Identity)):
-        return Parts(model, None)
+        return Parts(model, model, None)
     if recipe.depth == "frozen":
-        return Parts(model.on(Identity(input_shape=(model.backbone.width,))), model.backbone)
+        return Parts(model, model.with_backbone(Identity(input_shape=(model.backbone.width,))), model.backbone)
     if recipe.cut is None:
         raise ConfigError(
-            "depth top: it is not known where to cut this model", hint="Use --cut with one of its stages."
+            "depth top: there is no default stage to cut this model at", hint="Use --cut with one of its stages."
         )
     device = next(model.parameters()).device
     lower, upper = split_at(model.backbone, recipe.cut, items[ItemKey(0, None)].inputs.to(device))
-    return Parts(model.on(upper), lower)
+    return Parts(model, model.with_backbone(upper), lower)
 
 
 def example_at_depth(parts: Parts, items: CatalogueDataset) -> Tensor:
-    """One input of the part that is trained."""
+    """One input of the trained part."""
     network = nn.Identity() if parts.below is None else parts.below.eval()
     device = next(parts.trained.parameters()).device
     with torch.no_grad():
@@ -60,34 +63,40 @@ def example_at_depth(parts: Parts, items: CatalogueDataset) -> Tensor:
 
 
 def items_at_depth(
-    recipe: Recipe, model: Embedder, parts: Parts, items: CatalogueDataset, split: Split, *, cache: Path, workers: int
+    prepared: Prepared, parts: Parts, items: CatalogueDataset, *, cache: Path, workers: int
 ) -> CatalogueDataset:
-    """What the trained part is given: the items themselves, or what lies below makes of them, cached."""
+    """The inputs of the trained part: the items themselves, or the cached outputs of what lies below."""
     if parts.below is None:
         return items
-    described = {key: value for key, value in recipe.model.items() if key not in ("weights", "pretrained")}
+    recipe, split = prepared.recipe, prepared.split
+    architecture = {key: value for key, value in recipe.model.items() if key not in ("weights", "pretrained")}
     pooled = recipe.depth == "frozen"
     return cached_dataset(
         parts.below,
         items,
-        made_by={
-            "model": described,
-            "weights": hash_of_weights(model.backbone),
-            "transform": recipe.transform,
-            "cut": "pooled" if pooled else recipe.cut,
-        },
-        indices=np.sort(np.concatenate([split.train, split.validation, split.test])),
-        augmented=split.train,
-        views=recipe.views,
-        dtype="float32" if pooled else "float16",
-        folder=cache,
-        what="pooled features" if pooled else f"activations below {recipe.cut}",
+        OutputCache(
+            folder=cache,
+            made_by={
+                "model": architecture,
+                "weights": hash_of_weights(parts.model.backbone),
+                "transform": recipe.transform,
+                "cut": "pooled" if pooled else recipe.cut,
+            },
+            dtype="float32" if pooled else "float16",
+            description="pooled features" if pooled else f"activations below {recipe.cut}",
+        ),
+        ViewSelection(
+            indices=np.sort(np.concatenate([split.train, split.validation, split.test])),
+            augmented=split.train,
+            views=recipe.views,
+        ),
         workers=workers,
     )
 
 
-def initialize_head(recipe: Recipe, trained: Embedder, items: CatalogueDataset, split: Split, workers: int) -> None:
-    """Set the head of a model that is about to be trained to the start that the recipe asks for."""
-    if recipe.head != "random" and linear_layer(trained.head) is not None:
-        features = embed(trained.backbone, items, split.train, workers=workers)
-        initialize_linear_head(trained.head, features, recipe.head)  # type: ignore[arg-type]
+def initialize_head(prepared: Prepared, trained: Embedder, items: CatalogueDataset, workers: int) -> None:
+    """Initialize the head of a model before training, as the recipe says."""
+    start = prepared.recipe.head
+    if start != "random" and linear_layer(trained.head) is not None:
+        features = embed(trained.backbone, items, prepared.split.train, workers=workers)
+        initialize_linear_head(trained.head, features, start)

@@ -1,4 +1,4 @@
-"""Pooled features of a whole catalogue by a backbone that is not trained, cached as the depth `frozen` caches them."""
+"""Pooled features of a whole catalogue by a backbone that is not trained, cached as at depth `frozen`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,15 +8,16 @@ import numpy as np
 
 from unseen.core.config import Record
 from unseen.core.paths import cache_folder
-from unseen.data import Catalogue, Split
+from unseen.data import Catalogue, FeatureArray, Split
 from unseen.models import embed
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_recipe import make_dataset, model_of
+from unseen.shifts import LadderSource
 
 
 class Pooled(NamedTuple):
-    """Features of every item of a catalogue, and the recipe that gave them."""
+    """Features of every item of a catalogue, and the recipe that made them."""
 
     catalogue: Catalogue
     features: np.ndarray
@@ -24,12 +25,17 @@ class Pooled(NamedTuple):
 
     @property
     def made_by(self) -> Record:
-        """What decides the features beside the data: the settings that make them again."""
+        """The settings that make these features again from the same data."""
         return made_by(self.recipe)
+
+    @property
+    def ladder_source(self) -> LadderSource:
+        """The features as a ladder is built on them."""
+        return LadderSource(self.catalogue, self.features, self.recipe.data, self.made_by)
 
 
 def made_by(recipe: Recipe) -> Record:
-    """What decides pooled features beside the data."""
+    """The settings that decide pooled features besides the data."""
     return {"model": recipe.model, "transform": recipe.transform, "seed": recipe.seed}
 
 
@@ -40,24 +46,20 @@ def pooled_features(settings: Mapping[str, Any], *, cache: Path | None = None, w
 
 def prepare_pooled(settings: Mapping[str, Any]) -> Prepared:
     """The recipe of pooled features, before any is computed."""
-    own = {"depth": "frozen", "loss": None, "embedding_size": None, "head": "random"}
-    return prepare({**settings, **own})
+    return prepare({**settings, "depth": "frozen", "loss": None, "embedding_size": None, "head": "random"})
 
 
 def pool(prepared: Prepared, *, cache: Path | None = None, workers: int = 0) -> Pooled:
-    """The features of what was prepared."""
+    """The features of a prepared recipe."""
     features = features_by(prepared.recipe, prepared.catalogue, cache=cache, workers=workers)
     return Pooled(prepared.catalogue, features, prepared.recipe)
 
 
 def features_by(recipe: Recipe, catalogue: Catalogue, *, cache: Path | None = None, workers: int = 0) -> np.ndarray:
     """The features of any catalogue by the model and the transform of a recipe of depth `frozen`."""
-    if catalogue.reader.kind == "features" and recipe.model["name"] == "identity":
-        return catalogue.reader.features  # type: ignore[attr-defined]
+    if isinstance(catalogue.reader, FeatureArray) and recipe.model["name"] == "identity":
+        return catalogue.reader.features
     everything = np.arange(len(catalogue))
-    items = make_dataset(recipe, catalogue)
-    model = model_of(recipe, items)
-    parts = part_at_depth(recipe, model, items)
     nothing = everything[:0]
     whole = Split(
         name="everything",
@@ -69,7 +71,9 @@ def features_by(recipe: Recipe, catalogue: Catalogue, *, cache: Path | None = No
         classes={},
         fingerprint="",
     )
-    where = cache_folder() if cache is None else cache
-    seen = items_at_depth(recipe, model, parts, items, whole, cache=where, workers=workers)
-    features = embed(parts.trained, seen, everything, workers=workers if seen is items else 0)
+    items = make_dataset(recipe, catalogue)
+    parts = part_at_depth(recipe, model_of(recipe, items), items)
+    cache = cache_folder() if cache is None else cache
+    inputs = items_at_depth(Prepared(recipe, catalogue, whole), parts, items, cache=cache, workers=workers)
+    features = embed(parts.trained, inputs, everything, workers=workers if inputs is items else 0)
     return features.flatten(1).numpy()

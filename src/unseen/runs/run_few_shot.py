@@ -13,7 +13,7 @@ from unseen.core.processes import in_processes
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.run_recipe import load_run, model_of
 from unseen.shifts.episodes import EPISODES, SHOTS
-from unseen.shifts.few_shot import Adaptation, Estimate, FewShot, Gain, few_shot_on_rung
+from unseen.shifts.few_shot import Adaptation, Estimate, FewShotResult, FewShotSettings, Gain, few_shot_on_rung
 from unseen.shifts.ladder import read_ladder
 
 FILE = "few_shot.json"
@@ -29,7 +29,7 @@ def few_shot_of_runs(
     cache: Path | None = None,
     workers: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[list[FewShot]]:
+) -> list[list[FewShotResult]]:
     """What adaptation gains for finished runs, for each number of shots, zero-shot and few-shot on the same queries.
 
     Kept beside the weights, and computed anew if those or the settings are others. Numbers of shots that the test
@@ -89,20 +89,19 @@ def _computed(job: tuple[Path, int], *, episodes: int, how: Adaptation, cache: P
     ladder = read_ladder(Path(recipe.split["path"]).expanduser())
     # What lies below the trained part is as it was before training: its cached outputs serve all runs of a study.
     before = model_of(recipe, items)
-    seen = items_at_depth(recipe, before, part_at_depth(recipe, before, items), items, split, cache=cache, workers=0)
+    seen = items_at_depth(prepared, part_at_depth(recipe, before, items), items, cache=cache, workers=0)
     trained = part_at_depth(recipe, model, items).trained
     try:
-        gained = few_shot_on_rung(
-            trained, seen, split, ladder, shots=shots, how=how, episodes=episodes, seed=recipe.seed
-        )
+        settings = FewShotSettings(shots=shots, episodes=episodes, adaptation=how, seed=recipe.seed)
+        gained = few_shot_on_rung(trained, seen, split, ladder, settings)
     except DataError:
         return None
     return asdict(gained)
 
 
-def _read(content: Record) -> FewShot:
+def _read(content: Record) -> FewShotResult:
     def gain_of(spans: Record) -> Gain:
         zero, few = (Estimate(**spans[key]) for key in ("zero_shot", "few_shot"))
         return Gain(zero, few, None if spans["share"] is None else Estimate(**spans["share"]))
 
-    return FewShot(**{**content, "gains": {name: gain_of(spans) for name, spans in content["gains"].items()}})
+    return FewShotResult(**{**content, "gains": {name: gain_of(spans) for name, spans in content["gains"].items()}})

@@ -2,43 +2,33 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
 from torch import nn
 
 import unseen
 from unseen.core.config import Record, build
 from unseen.core.errors import ConfigError
-from unseen.core.files import read_json, remove_folder, sweep, write_bytes, write_json
-from unseen.core.locks import exclusive
 from unseen.core.paths import cache_folder
+from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, Split, check_images
 from unseen.evaluation import evaluate
-from unseen.evaluation.draws_files import save_draws
-from unseen.evaluation.report_sample import save_report_sample, show
+from unseen.evaluation.report_sample import sample_for_report
 from unseen.methods import MethodInputs
 from unseen.models import Embedder, build_embedder, embed
 from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
+from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
-from unseen.training.checkpoints import has_checkpoint
-from unseen.training.loop import Job, State, train
-from unseen.training.optimizers import parameter_groups
+from unseen.training import Job, State, has_checkpoint, parameter_groups, train
 
-Progress = Callable[[int, int, str], None]
 VALIDATION_SCORES = ("recall@1", "map@r")
-
-
-def _say_nothing(done: int, total: int, words: str) -> None:
-    return
 
 
 def run(
@@ -47,46 +37,43 @@ def run(
     *,
     workers: int = 0,
     save_seconds: float = 30.0,
-    check_files: bool = True,
     cache: str | Path | None = None,
-    progress: Progress = _say_nothing,
+    progress: Progress = no_progress,
 ) -> Record:
-    """Train and evaluate what the settings describe; a folder that holds part of this run is continued.
+    """Train and evaluate a model; a folder that holds part of this run is continued.
 
-    Gives the content of `result.json`: scores on the unseen classes with counts and definitions, the history over
+    Returns the content of `result.json`: scores on the unseen classes with counts and definitions, the history over
     epochs, the protocol of every number, and the seconds it took. `cache` is the folder for what the depths `top` and
-    `frozen` compute once; by default the one of `unseen.core.paths.cache_folder`.
+    `frozen` compute once; by default the one of `unseen.core.paths.cache_folder`. Image files are decoded once before
+    a run at depth `full`, unless `Prepared.images_checked` says that this was done.
     """
     prepared = settings if isinstance(settings, Prepared) else prepare(settings)
-    recipe, catalogue, split, folder = prepared.recipe, prepared.catalogue, prepared.split, Path(folder)
-    if _holds(folder, recipe) and (folder / "result.json").exists():
-        return read_json(folder / "result.json")
+    recipe, catalogue, split, target = prepared.recipe, prepared.catalogue, prepared.split, RunFolder(Path(folder))
+    if target.holds(recipe.to_mapping()) and target.is_finished:
+        target.remove_leftovers()
+        return target.result()
     began = time.monotonic()
     # What can be refused is refused before anything is written.
-    if check_files and catalogue.reader.kind == "image files" and recipe.depth == "full":
+    if not prepared.images_checked and catalogue.reader.kind == "image files" and recipe.depth == "full":
         # The other depths decode every image once in any case, when they fill their cache.
         check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
     items = make_dataset(recipe, catalogue)
     model = model_of(recipe, items).to(device())
     parts = part_at_depth(recipe, model, items)
     job = _job(prepared, parts, items, save_seconds)
-    with _claimed(folder, recipe):
-        where = cache_folder() if cache is None else Path(cache)
-        seen = items_at_depth(recipe, model, parts, items, split, cache=where, workers=workers)
-        if seen is not items:
+    with target.claimed(recipe.to_mapping(), unseen.__version__):
+        cache = cache_folder() if cache is None else Path(cache)
+        inputs = items_at_depth(prepared, parts, items, cache=cache, workers=workers)
+        if inputs is not items:
             workers = 0  # rows of a cache need no processes to decode them
-        if not has_checkpoint(folder / "checkpoints"):
-            initialize_head(recipe, parts.trained, seen, split, workers)
+        if not has_checkpoint(target.checkpoints):
+            initialize_head(prepared, parts.trained, inputs, workers)
+        state = State()
         if job is not None:
-            job = replace(job, items=seen, workers=workers, validate=_validator(recipe, seen, split, workers))
-        state = State() if job is None else train(job, folder / "checkpoints", progress)
-        embeddings = embed(parts.trained, seen, split.test, workers=workers)
+            job = replace(job, items=inputs, workers=workers, validate=_validator(recipe, inputs, split, workers))
+            state = train(job, target.checkpoints, progress)
+        embeddings = embed(parts.trained, inputs, split.test, workers=workers)
         scores = evaluate(embeddings, **evaluation_arguments(catalogue, split))
-        weights = {name: each.cpu().contiguous() for name, each in model.state_dict().items()}
-        write_bytes(folder / "model.safetensors", save(weights))
-        save_report_sample(folder / "shown.npz", show(embeddings.numpy(), catalogue, split))
-        assert scores.draws is not None, "the default bootstrap draws"
-        save_draws(folder / "draws.npz", scores.draws)
         result = {
             "scores": scores.to_dict(),
             "history": state.history,
@@ -94,14 +81,14 @@ def run(
             "chosen_epoch": state.best_epoch,
             "seconds": time.monotonic() - began,
         }
-        write_json(folder / "result.json", result)
-        # The weights are in model.safetensors now; what only served to continue can go.
-        remove_folder(folder / "checkpoints")
+        assert scores.draws is not None, "the default bootstrap draws"
+        sample = sample_for_report(embeddings.numpy(), catalogue, split)
+        target.write(result, weights=model.state_dict(), report_sample=sample, draws=scores.draws)
     return result
 
 
 def make_dataset(recipe: Recipe, catalogue: Catalogue) -> CatalogueDataset:
-    """The catalogue's items, seen through the recipe's transform."""
+    """The catalogue's items with the recipe's transform."""
     transform = None if recipe.transform is None else build(REGISTRIES["transform"], recipe.transform)
     if transform is None and catalogue.reader.kind == "image files":
         raise ConfigError(
@@ -116,99 +103,77 @@ def model_of(recipe: Recipe, items: CatalogueDataset) -> Embedder:
         recipe.model,
         input_shape=items.input_shape,
         embedding_size=recipe.embedding_size,
-        batch_norm=recipe.batch_norm,  # type: ignore[arg-type]
+        batch_norm=recipe.batch_norm,
         seed=recipe.seed,
         head=build(REGISTRIES["method"], recipe.method).head,
     )
 
 
-def load_run(folder: Path) -> tuple[Prepared, CatalogueDataset, Embedder]:
-    """A finished run's recipe, data and trained model."""
-    if not (folder / "run.json").is_file() or not (folder / "model.safetensors").is_file():
+class LoadedRun(NamedTuple):
+    """A finished run's recipe with its data, its dataset and its trained model."""
+
+    prepared: Prepared
+    items: CatalogueDataset
+    model: Embedder
+
+
+def load_run(folder: Path) -> LoadedRun:
+    """Load a finished run.
+
+    Raises:  ConfigError for a folder without one, or if its data have changed since
+    """
+    source = RunFolder(folder)
+    if not source.is_run or not source.weights.is_file():
         raise ConfigError(
             f"{folder} is not the folder of a finished run", hint="Use a folder that `unseen train` wrote."
         )
-    prepared = prepare(read_json(folder / "run.json")["recipe"])
+    prepared = prepare(source.recipe())
     items = make_dataset(prepared.recipe, prepared.catalogue)
     model = model_of(prepared.recipe, items)
-    model.load_state_dict(load_file(folder / "model.safetensors"))
-    return prepared, items, model
+    model.load_state_dict(source.load_weights())
+    return LoadedRun(prepared, items, model)
 
 
 def evaluation_arguments(catalogue: Catalogue, split: Split) -> Record:
-    """What `evaluate` needs beside the embeddings of `split.test`: labels, and which rows ask and answer."""
+    """The arguments of `evaluate` besides the embeddings of `split.test`: labels, query rows and gallery rows."""
     labels = catalogue.labels[split.test]
-    side = {
+    arguments = {
         "labels": labels,
         "queries": np.searchsorted(split.test, split.queries),
         "gallery": np.searchsorted(split.test, split.gallery),
     }
     groups = [] if catalogue.class_groups is None else [catalogue.class_groups[label] for label in labels]
-    return side | ({"super_labels": groups} if len(set(groups)) > 1 else {})
+    return arguments | ({"super_labels": groups} if len(set(groups)) > 1 else {})
 
 
 def device() -> torch.device:
-    """The device of a run: CUDA where there is one."""
+    """The device of a run: CUDA if there is one."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it matrix products are not reproducible
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # torch requires it for reproducible matrix products
     return torch.device("cuda")
 
 
-def _holds(folder: Path, recipe: Recipe) -> bool:
-    """Whether the folder holds this run, finished or begun; one that holds another run is refused."""
-    if not (folder / "run.json").exists():
-        return False
-    held = read_json(folder / "run.json").get("recipe", {})
-    differs = sorted(key for key, value in recipe.to_mapping().items() if held.get(key) != value)
-    if differs:
-        raise ConfigError(
-            f"{folder} holds another run (it differs in {', '.join(differs)})",
-            hint="Use another --out folder, or remove this one.",
-        )
-    return True
-
-
-@contextmanager
-def _claimed(folder: Path, recipe: Recipe) -> Iterator[None]:
-    """Hold a run's folder alone, so that two processes never write to one run."""
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def refuse() -> None:
-        raise ConfigError(f"another process is at work in {folder}", hint="Use another --out folder, or wait.")
-
-    with exclusive(folder / ".lock", when_busy=refuse):
-        sweep(folder)
-        if not _holds(folder, recipe):
-            write_json(folder / "run.json", {"unseen": unseen.__version__, "recipe": recipe.to_mapping()})
-        try:
-            yield
-        finally:
-            # Ctrl-C may come in the middle of a write or of a removal; what it leaves goes with it.
-            for swept in (folder, folder / "checkpoints"):
-                sweep(swept)
-
-
 def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds: float) -> Job | None:
-    """What there is to train, not yet validated; None where the recipe trains nothing."""
+    """The training job, without validation yet; None where the recipe trains nothing."""
     recipe, split = prepared.recipe, prepared.split
     loss = recipe.loss
     if loss is None or recipe.epochs == 0:
         return None
     labels = prepared.catalogue.labels[split.train]
     known = {"num_classes": len(np.unique(labels)), "seed": recipe.seed}
-    ground = MethodInputs(
+    inputs = MethodInputs(
         model=parts.trained,
         new_loss=lambda width: build(REGISTRIES["loss"], loss, known | {"embedding_size": width}),
         example=lambda: example_at_depth(parts, items),
         seed=recipe.seed,
     )
-    objective = build(REGISTRIES["method"], recipe.method).build(ground).to(device())
+    objective = build(REGISTRIES["method"], recipe.method).build(inputs).to(device())
     batches = build(REGISTRIES["sampler"], recipe.sampler).batches(labels, recipe.seed)
     if isinstance(batches, EmbeddingAwareBatches) and not objective.embeds:
         raise ConfigError(
-            f"sampler '{recipe.sampler['name']}' follows the embeddings of single images, and method "
-            f"'{recipe.method['name']}' trains on none",
+            f"sampler '{recipe.sampler['name']}' needs the embeddings of single images, and method "
+            f"'{recipe.method['name']}' computes none",
             hint="Use --sampler samples_per_class.",
         )
     return Job(
@@ -233,24 +198,24 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
 def _validator(
     recipe: Recipe, items: CatalogueDataset, split: Split, workers: int
 ) -> Callable[[nn.Module], dict[str, float]] | None:
-    """What chooses the epoch: scores on the validation classes, or on the test classes where the recipe says so."""
+    """The scores that choose the epoch: on the validation classes, or on the test classes if the recipe says so."""
     if recipe.choose_by == "last":
         return None
     if recipe.choose_on == "test":
-        indices, side = split.test, evaluation_arguments(items.catalogue, split)
+        indices, arguments = split.test, evaluation_arguments(items.catalogue, split)
     else:
-        indices, side = split.validation, {"labels": items.catalogue.labels[split.validation]}
+        indices, arguments = split.validation, {"labels": items.catalogue.labels[split.validation]}
     scores = [*dict.fromkeys([*VALIDATION_SCORES, recipe.choose_by])]
 
     def validate(model: nn.Module) -> dict[str, float]:
         embeddings = embed(model, items, indices, workers=workers)
-        return dict(evaluate(embeddings, scores=scores, bootstrap=None, **side))
+        return dict(evaluate(embeddings, scores=scores, bootstrap=None, **arguments))
 
     return validate
 
 
 def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueDataset) -> Record:
-    """What a reader must know of a number before comparing it with another (DESIGN decision 7)."""
+    """The protocol stamped on every number of a run: what must agree before two numbers are compared."""
     recipe, split = prepared.recipe, prepared.split
     trained = recipe.loss is not None and recipe.epochs > 0
     if not trained:

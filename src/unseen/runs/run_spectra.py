@@ -63,9 +63,7 @@ def _computed(folder: Path, cache: Path, workers: int) -> RunSpectra:
     recipe, catalogue, split = prepared.recipe, prepared.catalogue, prepared.split
     # What lies below the trained part is as it was before training: its cached outputs serve all runs of a study.
     before = model_of(recipe, items)
-    seen = items_at_depth(
-        recipe, before, part_at_depth(recipe, before, items), items, split, cache=cache, workers=workers
-    )
+    seen = items_at_depth(prepared, part_at_depth(recipe, before, items), items, cache=cache, workers=workers)
     embeddings = embed(part_at_depth(recipe, model, items).trained, seen, split.train, workers=workers)
     directions = read_directions(embeddings)
     _, classes = np.unique(catalogue.labels[split.train], return_inverse=True)

@@ -1,71 +1,67 @@
-"""Training and deployment data for a check of a shift: features by one model, labels of deployment only if there."""
+"""The inputs of a shift check: features of training and deployment data by one model."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import nn
 
 from unseen.core.config import Record, as_record
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import Catalogue, load_catalogue
 from unseen.data.sources.folder import unlabeled_images
-from unseen.evaluation.embedding_files import read_mapped
+from unseen.evaluation.files import read_mapped
 from unseen.models import embed
 from unseen.runs.frozen_features import features_by, pool, prepare_pooled
 from unseen.runs.run_recipe import load_run, make_dataset
-from unseen.shifts.shift_check import Deployed
+from unseen.shifts.shift_check import DeploymentData, ShiftCheckInputs
 
 
-class Compared(NamedTuple):
-    """What `check_shift` compares, and by what model it is scored."""
+class ShiftCheckData(NamedTuple):
+    """The two data sets of a shift check, as the command line names them.
 
-    catalogue: Catalogue
-    features: np.ndarray
-    deployed: Deployed
-    head: nn.Module | None
-    seen: frozenset[str]
-    scored_by: str
+    ``test`` may be an npy file of features, or an npz file without labels. With ``labelled`` False the labels of
+    deployment data mean nothing; `folder=DIR` is then all images below the folder.
+    """
+
+    train: str
+    test: str
+    labelled: bool = True
 
 
 def compared_features(
-    train: str,
-    test: str,
+    data: ShiftCheckData,
     *,
     settings: Mapping[str, Any] | None = None,
     run: Path | None = None,
-    labelled: bool = True,
     cache: Path | None = None,
     workers: int = 0,
-) -> Compared:
-    """Features of both data sets, by a backbone that is not trained (`model`, `transform`) or by a finished run's.
-
-    ``test`` may be an npy file of features, or an npz file without labels. With ``labelled`` False the labels that
-    deployment data come with mean nothing; `folder=DIR` is then all images below the folder.
+) -> ShiftCheckInputs:
+    """Features of both data sets, by an untrained backbone (settings `model`, `transform`) or by a finished run's.
 
     Raises:  DataError and ConfigError for data that cannot be read or models that do not fit them
     """
     if run is not None:
-        return _by_run(run, train, test, labelled=labelled, workers=workers)
+        return _by_run(run, data, workers)
     # Both data sets are looked at before features of either are computed.
-    prepared = prepare_pooled({"data": _record(train), **(settings or {})})
-    plain = _unlabelled(test, labelled=labelled)
-    other = None if plain is not None else _catalogue(test, labelled=labelled)
-    if plain is not None and prepared.recipe.model["name"] != "identity":
+    prepared = prepare_pooled({"data": _record(data.train), **(settings or {})})
+    deployed = _unlabelled(data)
+    other = None if deployed is not None else _deployment_catalogue(data)
+    is_raw = prepared.recipe.model["name"] == "identity"
+    if deployed is not None and not is_raw:
         raise ConfigError(
-            "deployment features need training features", got=train, hint="Use --train features=FILE.npz."
+            "deployment features need training features", got=data.train, hint="Use --train features=FILE.npz."
         )
     pooled = pool(prepared, cache=cache, workers=workers)
     if other is not None:
         features = features_by(pooled.recipe, other, cache=cache, workers=workers)
-        plain = _deployed(other, features, labelled=labelled)
-    assert plain is not None, "deployment data are a file of features or a catalogue"
-    name = "the features as they are" if pooled.recipe.model["name"] == "identity" else "the un-trained backbone"
-    return Compared(pooled.catalogue, pooled.features, plain, None, frozenset(), name)
+        deployed = DeploymentData(other.name, features, other.labels if data.labelled else None)
+    assert deployed is not None, "deployment data are a file of features or a catalogue"
+    name = "the features as they are" if is_raw else "the untrained backbone"
+    return ShiftCheckInputs(pooled.catalogue, pooled.features, deployed, None, frozenset(), name)
 
 
-def _by_run(run: Path, train: str, test: str, *, labelled: bool, workers: int) -> Compared:
+def _by_run(run: Path, data: ShiftCheckData, workers: int) -> ShiftCheckInputs:
     """Features below the last layer of a finished run; the classes it was trained on are named."""
     prepared, _, model = load_run(run)
     if not any(parameter.numel() for parameter in model.head.parameters()):
@@ -75,13 +71,12 @@ def _by_run(run: Path, train: str, test: str, *, labelled: bool, workers: int) -
         items = make_dataset(prepared.recipe, catalogue)
         return embed(model.backbone, items, np.arange(len(catalogue)), workers=workers).flatten(1).numpy()
 
-    catalogue, other = load_catalogue(_record(train)), _catalogue(test, labelled=labelled)
+    catalogue, other = load_catalogue(_record(data.train)), _deployment_catalogue(data)
     own = prepared.catalogue
     trained = {own.class_names[label] for label in np.unique(own.labels[prepared.split.train])}
-    deployed = _deployed(other, features_of(other), labelled=labelled)
-    return Compared(
-        catalogue, features_of(catalogue), deployed, model.head, frozenset(trained), f"the run {run.name or run}"
-    )
+    deployed = DeploymentData(other.name, features_of(other), other.labels if data.labelled else None)
+    name = f"the run {run.name or run}"
+    return ShiftCheckInputs(catalogue, features_of(catalogue), deployed, model.head, frozenset(trained), name)
 
 
 def _record(text: str) -> Record:
@@ -91,39 +86,35 @@ def _record(text: str) -> Record:
     return record
 
 
-def _catalogue(test: str, *, labelled: bool) -> Catalogue:
-    """Deployment data; they may hold classes of a single image, as nothing is trained on them."""
-    record = _record(test)
-    if record["name"] == "folder" and not labelled and set(record) == {"name", "path"}:
+def _deployment_catalogue(data: ShiftCheckData) -> Catalogue:
+    """Deployment data; classes of a single image are kept, as nothing is trained on them."""
+    record = _record(data.test)
+    if record["name"] == "folder" and not data.labelled and set(record) == {"name", "path"}:
         return unlabeled_images(record["path"])
     return load_catalogue(
         record | ({"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {})
     )
 
 
-def _deployed(catalogue: Catalogue, features: np.ndarray, *, labelled: bool) -> Deployed:
-    return Deployed(catalogue.name, features, catalogue.labels if labelled else None)
-
-
-def _unlabelled(test: str, *, labelled: bool) -> Deployed | None:
+def _unlabelled(data: ShiftCheckData) -> DeploymentData | None:
     """Features without labels, or with labels that mean nothing, in an npy or npz file; None for anything else."""
-    if test.endswith(".npy"):
-        path = Path(test.removeprefix("features=")).expanduser()
-        return Deployed(path.stem, _finite(path, np.asarray(read_mapped(path))))
-    record = as_record(test, "data")
+    if data.test.endswith(".npy"):
+        path = Path(data.test.removeprefix("features=")).expanduser()
+        return DeploymentData(path.stem, _finite(path, np.asarray(read_mapped(path))))
+    record = as_record(data.test, "data")
     path = Path(str(record.get("path", ""))).expanduser()
     if record["name"] != "features" or not path.is_file():
         return None
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile) or (labelled and "labels" in archive.files):
+            if not isinstance(archive, np.lib.npyio.NpzFile) or (data.labelled and "labels" in archive.files):
                 return None
             rows = archive["features"] if "features" in archive.files else None
     except Exception:  # whatever a damaged archive raises: the reader of labelled files says what is wrong with it
         return None
     if rows is None or rows.ndim != 2 or rows.dtype.kind not in "fiu" or rows.size == 0:
-        raise DataError(f"{path} holds no table of features", hint="Use numpy.savez(path, features=...).")
-    return Deployed(path.stem, _finite(path, rows))
+        raise DataError(f"{path} holds no table of features", hint="Write it by numpy.savez(path, features=...).")
+    return DeploymentData(path.stem, _finite(path, rows))
 
 
 def _finite(path: Path, rows: np.ndarray) -> np.ndarray:

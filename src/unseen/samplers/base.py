@@ -1,4 +1,4 @@
-"""What every sampler shares: the place of a batch, what batches are to the training loop, and draws by class."""
+"""What all samplers share: the position of a batch, the protocols of batches, and draws by class."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -9,88 +9,87 @@ from unseen.core.errors import ConfigError, DataError
 
 
 class BatchPosition(NamedTuple):
-    """Where a batch stands in a run; with the seed it decides everything about the batch."""
+    """The position of a batch in a run; together with the seed it determines the batch."""
 
     epoch: int
     batch: int
 
 
 class Batches(Protocol):
-    """The batches of a run over items with given labels."""
+    """The batches of a run over labelled items."""
 
     batches_per_epoch: int
 
-    def batch(self, place: BatchPosition) -> np.ndarray:
-        """Positions of the batch's items."""
+    def batch(self, position: BatchPosition) -> np.ndarray:
+        """Return the indices of the batch's items."""
         ...
 
 
 @runtime_checkable
 class EmbeddingAwareBatches(Batches, Protocol):
-    """Batches that follow the embeddings of the run; whoever has these methods is fed by the training loop.
+    """Batches that depend on the embeddings of the run, which the training loop passes to these methods.
 
-    All batches of an epoch are drawn when its first one is asked for. So loader workers can prepare them ahead, and
-    the loop asks for no batch of an epoch before the last step of the one before is observed.
+    All batches of an epoch are drawn when its first one is requested. So loader workers can prepare them ahead, and
+    the loop requests no batch of an epoch before the last step of the previous one was observed.
     """
 
     def start(self, embeddings: np.ndarray) -> None:
-        """Take the embeddings of all items before training, in the order of the labels."""
+        """Set the embeddings of all items before training, in the order of the labels."""
         ...
 
-    def observe(self, positions: np.ndarray, embeddings: np.ndarray) -> None:
-        """Take the new embeddings of the items at these positions."""
+    def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
+        """Update the embeddings of the items at these indices."""
         ...
 
     def state(self) -> dict[str, np.ndarray]:
-        """What a checkpoint must hold so that later batches stay the same."""
+        """Return what a checkpoint needs so that later batches stay the same."""
         ...
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Put back what `state` gave."""
+        """Restore what `state` returned."""
         ...
 
 
 class ItemsByClass:
-    """Items by class, for draws without repetition.
+    """Items grouped by class, for draws without repetition.
 
-    ========  ==========================================
+    ========  ===================================================
     classes   the class of each item, 0 ... C - 1
-    counts    items of each class
-    starts    where a class begins when items are sorted
-    ========  ==========================================
+    counts    number of items of each class
+    starts    first index of each class when items are sorted
+    ========  ===================================================
     """
 
     def __init__(self, labels: np.ndarray) -> None:
         if len(labels) == 0:
-            raise DataError("there is no image to draw batches from", hint="Use a split with training classes.")
+            raise DataError("there are no images to draw batches from", hint="The split needs training classes.")
         _, self.classes, self.counts = np.unique(labels, return_inverse=True, return_counts=True)
         self.starts = np.cumsum(self.counts) - self.counts
 
-    def shuffled(self, generator: np.random.Generator) -> np.ndarray:
-        """All items, class after class, in random order within each class."""
+    def shuffle(self, generator: np.random.Generator) -> np.ndarray:
+        """Return all items, class by class, in random order within each class."""
         return np.argsort(self.classes + generator.random(len(self.classes)), kind="stable")
 
-    def drawn(self, classes: np.ndarray, each: int, generator: np.random.Generator) -> np.ndarray:
-        """Items of every listed class, `each` of them, distinct until a class has shown all: classes x each."""
-        order = self.shuffled(generator)
-        places = np.arange(each) % self.counts[classes, None]
-        return order[self.starts[classes, None] + places]
+    def draw(self, classes: np.ndarray, per_class: int, generator: np.random.Generator) -> np.ndarray:
+        """Draw items of each class: (classes, per_class), distinct until a class has no more."""
+        order = self.shuffle(generator)
+        return order[self.starts[classes, None] + np.arange(per_class) % self.counts[classes, None]]
 
 
-def images_per_class(batch_size: int, per_class: int, classes: int) -> np.ndarray:
-    """Images of each class of a batch: b/n classes of n, or b shared evenly among all classes if there are fewer.
+def images_per_class(batch_size: int, per_class: int, num_classes: int) -> np.ndarray:
+    """Return the number of images of each class in a batch: b/n classes of n, or all classes evenly if there are fewer.
 
     >>> images_per_class(8, 2, 10).tolist(), images_per_class(8, 2, 3).tolist()
     ([2, 2, 2, 2], [3, 3, 2])
     """
-    chosen = min(batch_size // per_class, classes)
+    chosen = min(batch_size // per_class, num_classes)
     parts = np.full(chosen, batch_size // chosen)
     parts[: batch_size % chosen] += 1
     return parts
 
 
 def check_composition(owner: str, batch_size: int, per_class: int) -> None:
-    """Refuse a batch that is not made of whole classes."""
+    """Check that a batch consists of complete classes."""
     check_count(owner, "batch_size", batch_size)
     check_count(owner, "per_class", per_class)
     if batch_size % per_class:

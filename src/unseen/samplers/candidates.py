@@ -1,6 +1,7 @@
-"""Matching a big batch: of some candidate batches out of it, the one that resembles it most is taken."""
+"""Matching a big batch: of several candidate batches drawn from it, the most similar one is used."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,54 +11,58 @@ from unseen.samplers.base import ItemsByClass, check_composition, images_per_cla
 Costs = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def big_batch(items: ItemsByClass, size: int, per_class: int, generator: np.random.Generator) -> np.ndarray:
-    """Positions of at most `size` distinct items, drawn samples-per-class; all items where that many were asked for.
+class Matching(NamedTuple):
+    """Sizes of the candidates and of the big batch they are drawn from.
 
-    With fewer than size/n classes all of them are in it, and share its places evenly.
+    ================  ==========================================================
+    batch_size        images in a batch
+    per_class         images of one class in a batch
+    big_batch_size    images in the big batch
+    num_candidates    candidate batches to choose from
+    ================  ==========================================================
+    """
+
+    batch_size: int
+    per_class: int
+    big_batch_size: int
+    num_candidates: int
+
+    def check(self, owner: str, project: int | None) -> None:
+        """Raise `ConfigError` for settings with which no candidate can be drawn."""
+        check_composition(owner, self.batch_size, self.per_class)
+        check_count(owner, "big_batch_size", self.big_batch_size, at_least=self.batch_size)
+        check_count(owner, "num_candidates", self.num_candidates)
+        if project is not None:
+            check_count(owner, "project", project)
+
+
+def big_batch(items: ItemsByClass, size: int, per_class: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw at most `size` distinct items, samples-per-class.
+
+    With fewer than size/n classes all of them are used, in equal shares.
     """
     parts = images_per_class(size, per_class, len(items.counts))
     classes = generator.permutation(len(items.counts))[: len(parts)]
-    kept = np.minimum(parts, items.counts[classes])
-    turns = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
-    return items.shuffled(generator)[np.repeat(items.starts[classes], kept) + turns]
+    counts = np.minimum(parts, items.counts[classes])
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return items.shuffle(generator)[np.repeat(items.starts[classes], counts) + within]
 
 
-def candidates(
-    items: ItemsByClass, batch_size: int, per_class: int, count: int, generator: np.random.Generator
-) -> np.ndarray:
-    """Batches drawn samples-per-class from these items: count x batch_size positions.
+def candidates(items: ItemsByClass, matching: Matching, generator: np.random.Generator) -> np.ndarray:
+    """Draw candidate batches, samples-per-class: (num_candidates, batch_size) indices.
 
-    An item stands twice in one only where its class has fewer than it must show.
+    An item is repeated only if its class is too small.
     """
-    parts = images_per_class(batch_size, per_class, len(items.counts))
-    shown = np.arange(parts.max())[None, :] < parts[:, None]
-    drawn = [generator.permutation(len(items.counts))[: len(parts)] for _ in range(count)]
-    return np.stack([items.drawn(classes, int(parts.max()), generator)[shown] for classes in drawn])
+    parts = images_per_class(matching.batch_size, matching.per_class, len(items.counts))
+    is_used = np.arange(parts.max())[None, :] < parts[:, None]
+    chosen = [generator.permutation(len(items.counts))[: len(parts)] for _ in range(matching.num_candidates)]
+    return np.stack([items.draw(classes, int(parts.max()), generator)[is_used] for classes in chosen])
 
 
 def best_match(
-    rows: np.ndarray,
-    items: ItemsByClass,
-    generator: np.random.Generator,
-    *,
-    batch_size: int,
-    per_class: int,
-    big: int,
-    count: int,
-    costs: Costs,
+    rows: np.ndarray, items: ItemsByClass, generator: np.random.Generator, *, matching: Matching, costs: Costs
 ) -> np.ndarray:
-    """Positions of the candidate of the smallest cost; the first among equal ones."""
-    chosen = big_batch(items, big, per_class, generator)
-    inside = candidates(ItemsByClass(items.classes[chosen]), batch_size, per_class, count, generator)
-    return chosen[inside[np.argmin(costs(rows[chosen], inside))]]
-
-
-def check_matching(
-    owner: str, batch_size: int, per_class: int, big_batch_size: int, num_candidates: int, project: int | None
-) -> None:
-    """Refuse settings with which no candidate can be drawn from the big batch."""
-    check_composition(owner, batch_size, per_class)
-    check_count(owner, "big_batch_size", big_batch_size, at_least=batch_size)
-    check_count(owner, "num_candidates", num_candidates)
-    if project is not None:
-        check_count(owner, "project", project)
+    """Return the indices of the candidate with the smallest cost; the first of equal ones."""
+    big = big_batch(items, matching.big_batch_size, matching.per_class, generator)
+    drawn = candidates(ItemsByClass(items.classes[big]), matching, generator)
+    return big[drawn[np.argmin(costs(rows[big], drawn))]]

@@ -1,4 +1,4 @@
-"""DDM: the candidate batch whose distances are distributed most like those of a big batch."""
+"""DDM: the candidate batch whose pairwise distances are distributed most like those of a big batch."""
 
 from functools import partial
 from typing import Literal
@@ -7,7 +7,7 @@ import numpy as np
 
 from unseen.core.checks import check_choice
 from unseen.core.registry import sampler
-from unseen.samplers.candidates import best_match, check_matching
+from unseen.samplers.candidates import Matching, best_match
 from unseen.samplers.embedding_store import EmbeddingStoreBatches
 
 HistogramCost = Literal["distances", "reference"]
@@ -17,19 +17,19 @@ WEIGHT = 75.0
 
 
 def distance_costs(rows: np.ndarray, chosen: np.ndarray, *, compare: HistogramCost = "distances") -> np.ndarray:
-    r"""How much each candidate differs from all rows in mean, deviation and distances of pairs.
+    r"""Return how much each candidate differs from all rows in mean, deviation and pairwise distances.
 
     .. math:: |\mu - \mu'| + |\sigma - \sigma'| + 75\, W_1(h, h')
 
     ==========  ============================================================================================
     sigma       standard deviation of each dimension
-    h, h'       histograms of the Euclidean distances of all pairs, 50 bins on the range of the big batch
-    W_1         "distances": Wasserstein distance of the two binned distributions, mass at the middles of bins;
-                "reference": twice that of the sets of their heights, as the authors' code has it
+    h, h'       histograms of the pairwise Euclidean distances, 50 bins over the range of the big batch
+    W_1         "distances": Wasserstein distance of the two histograms, with mass at the bin centres;
+                "reference": twice that of the sets of their heights, as in the authors' code
     ==========  ============================================================================================
 
-    Shape:  rows (m, d), candidates as positions in them (k, b) -> (k,)
-    Empty:  with fewer than two rows, or all distances equal, the histograms do not differ
+    Shape:  rows (m, d), candidates as indices into them (k, b) -> (k,)
+    Empty:  with fewer than two rows, or equal distances, the histograms are equal
     """
     squares = np.einsum("id,id->i", rows, rows)
     distances = np.sqrt(np.clip(squares[:, None] + squares[None, :] - 2 * (rows @ rows.T), 0, None))
@@ -41,15 +41,15 @@ def distance_costs(rows: np.ndarray, chosen: np.ndarray, *, compare: HistogramCo
     own_pairs = np.triu_indices(chosen.shape[1], 1)
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)
     costs = np.empty(len(chosen))
-    for place, positions in enumerate(chosen):
-        own = _heights(bins[positions[own_pairs[0]], positions[own_pairs[1]]])
+    for number, indices in enumerate(chosen):
+        own = _heights(bins[indices[own_pairs[0]], indices[own_pairs[1]]])
         if compare == "distances":
-            differs = np.abs(np.cumsum(heights - own)).sum() * width
+            distance = np.abs(np.cumsum(heights - own)).sum() * width
         else:
-            differs = 2 * np.abs(np.sort(heights) - np.sort(own)).mean()
-        part = rows[positions]
+            distance = 2 * np.abs(np.sort(heights) - np.sort(own)).mean()
+        part = rows[indices]
         moments = np.linalg.norm(mean - part.mean(axis=0)) + np.linalg.norm(deviation - part.std(axis=0))
-        costs[place] = moments + WEIGHT * differs
+        costs[number] = moments + WEIGHT * distance
     return costs
 
 
@@ -59,23 +59,23 @@ def _heights(bins: np.ndarray) -> np.ndarray:
 
 @sampler("ddm")
 class DistanceMatching:
-    """Batches of b/n classes with n images each that resemble a big batch in the distances of pairs.
+    """Batches of b/n classes with n images each, with pairwise distances similar to those of a big batch.
 
-    A big batch is drawn samples-per-class, candidate batches from it; the nearest by `distance_costs` is taken.
-    Embeddings come from the store of `EmbeddingStoreBatches`: those of the last time an image was trained on.
+    A big batch is drawn samples-per-class, and candidates from it; the one with the smallest `distance_costs` is used.
+    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
 
     ================  =====================================================================
     batch_size        b, images in a batch
     per_class         n, images of one class in a batch; b is a multiple of n
-    big_batch_size    images of the big batch, at least b
-    num_candidates    candidates among which is chosen
+    big_batch_size    images in the big batch, at least b
+    num_candidates    candidates to choose from
     compare           "distances", or "reference" for the histogram cost of the authors' code
-    project           compare in so many random directions; None: in all dimensions
+    project           dimensions of a random projection for the comparison; None for all dimensions
     ================  =====================================================================
 
-    Empty:      a class with fewer than n images repeats them; with fewer than b/n classes every batch holds all of them
+    Empty:      a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (DDM)
-    Differs:    the authors' code takes the heights of the histograms for distances; compare="reference" does so too
+    Differs:    the authors' code compares histogram heights as if they were distances, as compare="reference" does
     """
 
     def __init__(
@@ -88,19 +88,13 @@ class DistanceMatching:
         compare: HistogramCost = "distances",
         project: int | None = None,
     ) -> None:
-        check_matching("DistanceMatching", batch_size, per_class, big_batch_size, num_candidates, project)
+        self._matching = Matching(batch_size, per_class, big_batch_size, num_candidates)
+        self._matching.check("DistanceMatching", project)
         check_choice("DistanceMatching", "compare", compare, ("distances", "reference"))
         self.batch_size, self.per_class, self.compare = batch_size, per_class, compare
         self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
 
     def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
-        """The batches over items with these labels; positions refer to `labels`."""
-        draw = partial(
-            best_match,
-            batch_size=self.batch_size,
-            per_class=self.per_class,
-            big=self.big_batch_size,
-            count=self.num_candidates,
-            costs=partial(distance_costs, compare=self.compare),
-        )
+        """Return the batches over items with these labels, as indices into `labels`."""
+        draw = partial(best_match, matching=self._matching, costs=partial(distance_costs, compare=self.compare))
         return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)

@@ -1,4 +1,4 @@
-"""GC: a batch around points that cover the embeddings, found greedily."""
+"""GC: batches around a greedy coreset, points that cover the embeddings."""
 
 from functools import partial
 
@@ -13,14 +13,14 @@ from unseen.samplers.embedding_store import EmbeddingStoreBatches
 def greedy_centres(
     rows: np.ndarray, count: int, generator: np.random.Generator, *, soft_share: float = 0.0
 ) -> np.ndarray:
-    """Positions of points that cover the rows: a random one, then always the one farthest from those chosen so far.
+    """Return points that cover the rows: a random one, then always the one farthest from those chosen so far.
 
     ============  ==================================================================================
-    soft_share    take one at random of this share of the rows, the farthest ones, instead of the farthest
+    soft_share    choose at random among the farthest rows, this share of all, instead of the farthest one
     ============  ==================================================================================
 
     Shape:  rows (m, d) -> (min(count, m),), distinct
-    Empty:  among points at equal distance the first is taken, also when all that is left are copies of chosen ones
+    Empty:  the first of points at equal distance, also when only copies of chosen points are left
     """
     count = min(count, len(rows))
     centres = np.empty(count, dtype=np.int64)
@@ -28,64 +28,57 @@ def greedy_centres(
     squares = np.einsum("id,id->i", rows, rows)
     nearest = np.full(len(rows), np.inf)
     choices = max(1, round(soft_share * len(rows)))
-    for place in range(1, count):
-        last = centres[place - 1]
+    for number in range(1, count):
+        last = centres[number - 1]
         nearest = np.minimum(nearest, np.clip(squares + squares[last] - 2 * (rows @ rows[last]), 0, None))
-        nearest[centres[:place]] = -1.0  # chosen points are never taken again
+        nearest[centres[:number]] = -1.0  # never chosen again
         if choices == 1:
-            centres[place] = np.argmax(nearest)
+            centres[number] = np.argmax(nearest)
         else:
-            farthest = np.argsort(-nearest, kind="stable")[: min(choices, len(rows) - place)]
-            centres[place] = generator.choice(farthest)
+            farthest = np.argsort(-nearest, kind="stable")[: min(choices, len(rows) - number)]
+            centres[number] = generator.choice(farthest)
     return centres
 
 
 def draw_around_centres(
-    rows: np.ndarray,
-    items: ItemsByClass,
-    generator: np.random.Generator,
-    *,
-    batch_size: int,
-    per_class: int,
-    big: int,
-    soft_share: float,
+    rows: np.ndarray, items: ItemsByClass, generator: np.random.Generator, *, settings: "GreedyCoreset"
 ) -> np.ndarray:
-    """Positions of b/n centres of a random part of the items, each followed by n - 1 others of its class."""
-    wanted = batch_size // per_class
-    part = generator.permutation(len(rows))[:big]
-    centres = part[greedy_centres(rows[part], wanted, generator, soft_share=soft_share)]
+    """Return b/n centres of a random subset of the items, each followed by n - 1 other items of its class."""
+    wanted, others = settings.batch_size // settings.per_class, settings.per_class - 1
+    subset = generator.permutation(len(rows))[: settings.big_batch_size]
+    centres = subset[greedy_centres(rows[subset], wanted, generator, soft_share=settings.soft_share)]
     centres = np.resize(centres, wanted)
-    order = items.shuffled(generator)
+    order = items.shuffle(generator)
     is_centre = np.zeros(len(rows), dtype=bool)
     is_centre[centres] = True
-    # Within its class everyone who is no centre comes first: they are dealt as mates, then the centres themselves.
+    # Within a class, items that are not centres come first, so that centres are repeated last.
     order = order[np.argsort(items.classes[order] + 0.5 * is_centre[order], kind="stable")]
     classes = items.classes[centres]
     by_class = np.argsort(classes, kind="stable")
-    turn = np.empty(wanted, dtype=np.int64)
-    turn[by_class] = np.arange(wanted) - np.searchsorted(classes[by_class], classes[by_class])
-    places = (turn[:, None] * (per_class - 1) + np.arange(per_class - 1)) % items.counts[classes, None]
-    return np.concatenate([centres[:, None], order[items.starts[classes, None] + places]], axis=1).ravel()
+    rank = np.empty(wanted, dtype=np.int64)  # of a centre among those of its class
+    rank[by_class] = np.arange(wanted) - np.searchsorted(classes[by_class], classes[by_class])
+    within = (rank[:, None] * others + np.arange(others)) % items.counts[classes, None]
+    return np.concatenate([centres[:, None], order[items.starts[classes, None] + within]], axis=1).ravel()
 
 
 @sampler("gc")
 class GreedyCoreset:
-    """Batches of b/n points that cover the embeddings, each with n - 1 other images of its class.
+    """Batches of b/n images that cover the embeddings, each with n - 1 other images of its class.
 
-    Points are chosen among a random part of the images by `greedy_centres`; two of them may be of one class. Embeddings
-    come from the store of `EmbeddingStoreBatches`: those of the last time an image was trained on.
+    They are chosen from a random subset of the images by `greedy_centres`; two of them may be of one class. Embeddings
+    are the latest ones of the run (`EmbeddingStoreBatches`).
 
     ================  ==============================================================================
     batch_size        b, images in a batch
-    per_class         n, an image that was chosen and n - 1 of its class; b is a multiple of n
-    big_batch_size    images among which is chosen, at least b
-    soft_share        choose at random among this share of them, the farthest; 0 always the farthest
-    project           compare in so many random directions; None: in all dimensions
+    per_class         n, a chosen image and n - 1 others of its class; b is a multiple of n
+    big_batch_size    images to choose from, at least b
+    soft_share        choose at random among the farthest ones, this share of all; 0 for the farthest
+    project           dimensions of a random projection for the comparison; None for all dimensions
     ================  ==============================================================================
 
-    Empty:      a class repeats images when the batch holds all of it already; fewer than b/n images are taken again
+    Empty:      a class repeats images once all of them are in the batch; fewer than b/n images are repeated
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (GC)
-    Differs:    the authors' code looks positions of one random part up in another, so its batches are random; its first
+    Differs:    the authors' code applies indices of one random subset to another, so its batches are random; its first
                 distances are lengths
     """
 
@@ -107,12 +100,6 @@ class GreedyCoreset:
         self.soft_share, self.project = soft_share, project
 
     def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
-        """The batches over items with these labels; positions refer to `labels`."""
-        draw = partial(
-            draw_around_centres,
-            batch_size=self.batch_size,
-            per_class=self.per_class,
-            big=self.big_batch_size,
-            soft_share=self.soft_share,
-        )
+        """Return the batches over items with these labels, as indices into `labels`."""
+        draw = partial(draw_around_centres, settings=self)
         return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)

@@ -1,4 +1,4 @@
-"""Samples-per-class as two papers' code draws it: R with replacement, D as a stream of all classes."""
+"""Samples-per-class as in the code of two papers: with replacement (Roth et al. 2020), as a stream (Qi et al. 2020)."""
 
 import numpy as np
 
@@ -8,46 +8,46 @@ from unseen.samplers.base import BatchPosition, ItemsByClass
 
 
 class ReplacementBatches:
-    """R's code: classes and images drawn with replacement, so that a batch can hold a class or an image twice."""
+    """Roth et al.: classes and images are drawn with replacement, so a batch can have a class or an image twice."""
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
-        self._grouped = ItemsByClass(labels)
+        self._items = ItemsByClass(labels)
         self._order = np.argsort(labels, kind="stable")
         self.seed, self.batch_size, self.per_class = seed, batch_size, per_class
         self.batches_per_epoch = max(1, len(labels) // batch_size)
 
-    def batch(self, place: BatchPosition) -> np.ndarray:
-        """Positions of the batch's items, draw by draw."""
-        generator = numpy_generator(derive(self.seed, "reference", *place))
-        classes = generator.integers(len(self._grouped.counts), size=self.batch_size // self.per_class)
-        chosen = generator.integers(self._grouped.counts[classes, None], size=(len(classes), self.per_class))
-        return self._order[self._grouped.starts[classes, None] + chosen].ravel()
+    def batch(self, position: BatchPosition) -> np.ndarray:
+        """Return the indices of the batch's items."""
+        generator = numpy_generator(derive(self.seed, "reference", *position))
+        classes = generator.integers(len(self._items.counts), size=self.batch_size // self.per_class)
+        chosen = generator.integers(self._items.counts[classes, None], size=(len(classes), self.per_class))
+        return self._order[self._items.starts[classes, None] + chosen].ravel()
 
 
 class ClassStreamBatches:
-    """D's code: an epoch shows every class once, n images each, in one random order that batches are cut from.
+    """Qi et al.: an epoch is every class once with n images, in random order, divided into batches.
 
-    A class may be cut in two by the end of a batch; what does not fill a batch at the end of the epoch is left out.
+    The end of a batch may divide a class; an incomplete batch at the end of the epoch is dropped.
 
-    Raises: ConfigError when all classes together do not fill a batch
+    Raises:  `ConfigError` if all classes together do not fill a batch
     """
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
-        self._grouped = ItemsByClass(labels)
+        self._items = ItemsByClass(labels)
         self.seed, self.batch_size, self.per_class = seed, batch_size, per_class
-        self.batches_per_epoch = len(self._grouped.counts) * per_class // batch_size
+        self.batches_per_epoch = len(self._items.counts) * per_class // batch_size
         if self.batches_per_epoch == 0:
             raise ConfigError(
-                f"SamplesPerClass: {len(self._grouped.counts)} classes of {per_class} images do not fill a batch of"
+                f"SamplesPerClass: {len(self._items.counts)} classes of {per_class} images do not fill a batch of"
                 f" {batch_size} in an epoch of draw=stream",
-                hint="Use a smaller batch_size or draw=dealt.",
+                hint="Set a smaller batch_size or draw=dealt.",
             )
         self._epoch: tuple[int, np.ndarray] = (-1, np.empty(0, dtype=np.int64))
 
-    def batch(self, place: BatchPosition) -> np.ndarray:
-        """Positions of the batch's items, class by class."""
-        if self._epoch[0] != place.epoch:
-            generator = numpy_generator(derive(self.seed, "stream", place.epoch))
-            classes = generator.permutation(len(self._grouped.counts))
-            self._epoch = (place.epoch, self._grouped.drawn(classes, self.per_class, generator).ravel())
-        return self._epoch[1][place.batch * self.batch_size : (place.batch + 1) * self.batch_size]
+    def batch(self, position: BatchPosition) -> np.ndarray:
+        """Return the indices of the batch's items, class by class."""
+        if self._epoch[0] != position.epoch:
+            generator = numpy_generator(derive(self.seed, "stream", position.epoch))
+            classes = generator.permutation(len(self._items.counts))
+            self._epoch = (position.epoch, self._items.draw(classes, self.per_class, generator).ravel())
+        return self._epoch[1][position.batch * self.batch_size : (position.batch + 1) * self.batch_size]

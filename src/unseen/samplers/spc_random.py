@@ -1,4 +1,4 @@
-"""SPC-R: a batch of random images of random classes, with one positive pair for certain."""
+"""SPC-R: batches of random images of random classes, with at least one positive pair."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from unseen.samplers.base import BatchPosition, ItemsByClass
 
 @sampler("spc_random")
 class SamplesPerClassRandom:
-    """Batches of b - 1 images of classes drawn at random, and one more image of a class among them.
+    """Batches of b - 1 images of random classes, and one more image of one of these classes.
 
-    Every draw takes a class uniformly, whatever its size, and then an image of it uniformly.
+    Each draw is uniform over classes, whatever their size, and then over the images of the class.
 
-    Empty:      a class that is drawn more often than it has images repeats them; the last image is one that the batch
-                does not hold yet unless it holds all images of its classes
+    Empty:      a class that is drawn more often than it has images repeats them; the last image is a new one unless
+                the batch has all images of its classes
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (SPC-R)
-    Differs:    the authors' code can draw an image twice, the last one too, which then is no positive pair
+    Differs:    the authors' code can draw an image twice, also as the last one, which is then no positive pair
     """
 
     def __init__(self, *, batch_size: int = 112) -> None:
@@ -25,27 +25,27 @@ class SamplesPerClassRandom:
         self.batch_size = batch_size
 
     def batches(self, labels: np.ndarray, seed: int) -> "RandomBatches":
-        """The batches over items with these labels; positions refer to `labels`."""
+        """Return the batches over items with these labels, as indices into `labels`."""
         return RandomBatches(labels, seed, self.batch_size)
 
 
 class RandomBatches:
-    """What `SamplesPerClassRandom` draws from one set of labels: `batch(place)` is a pure function."""
+    """The batches of `SamplesPerClassRandom`, a pure function of seed and position."""
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int) -> None:
-        self._grouped = ItemsByClass(labels)
+        self._items = ItemsByClass(labels)
         self.seed, self.batch_size = seed, batch_size
         self.batches_per_epoch = max(1, len(labels) // batch_size)
 
-    def batch(self, place: BatchPosition) -> np.ndarray:
-        """Positions of the batch's items, class by class."""
-        generator = numpy_generator(derive(self.seed, "random batch", *place))
-        counts = self._grouped.counts
+    def batch(self, position: BatchPosition) -> np.ndarray:
+        """Return the indices of the batch's items, class by class."""
+        generator = numpy_generator(derive(self.seed, "random batch", *position))
+        counts = self._items.counts
         times = np.bincount(generator.integers(len(counts), size=self.batch_size - 1), minlength=len(counts))
         members = np.repeat(np.arange(len(counts)), times)
         open_members = members[times[members] < counts[members]]
         times[generator.choice(open_members if len(open_members) else members)] += 1
-        order = self._grouped.shuffled(generator)
+        order = self._items.shuffle(generator)
         classes = np.repeat(np.arange(len(counts)), times)
-        turns = np.arange(self.batch_size) - np.repeat(np.cumsum(times) - times, times)
-        return order[self._grouped.starts[classes] + turns % counts[classes]]
+        within = np.arange(self.batch_size) - np.repeat(np.cumsum(times) - times, times)
+        return order[self._items.starts[classes] + within % counts[classes]]

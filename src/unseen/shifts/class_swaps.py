@@ -1,4 +1,4 @@
-"""Class swaps and removals: from one division of the classes to harder and to easier ones."""
+"""Class swaps and removals: from one class split to harder and to easier ones."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -9,19 +9,21 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-FEWEST_CLASSES = 8
-"""Classes that a side keeps at least: with fewer, a quarter for validation would be a single class."""
+MIN_CLASSES = 8
+"""Classes that each side keeps at least: with fewer, a quarter for validation would be a single class."""
 
 
-class Sides(NamedTuple):
-    """The classes that train and those that test, each in its slot: a swap exchanges the content of two slots."""
+class ClassSplit(NamedTuple):
+    """The training classes and the test classes, each in its slot: a swap exchanges the contents of two slots."""
 
     train: Labels
     test: Labels
 
 
-def foreignness(means: Values, own: Labels, other: Labels) -> Values:
-    r"""How foreign each class is to its own side: :math:`\|c - \mu_{other}\| - \|c - \mu_{own}\|`, low for the foreign.
+def own_side_margin(means: Values, own: Labels, other: Labels) -> Values:
+    r"""How much nearer each class is to the mean of its own side than to that of the other.
+
+    .. math:: \|c - \mu_{other}\| - \|c - \mu_{own}\|
 
     Shape:  class means (C, d), n own and m other classes -> (n)
     """
@@ -31,59 +33,59 @@ def foreignness(means: Values, own: Labels, other: Labels) -> Values:
 
 
 def swap_classes(
-    means: Values, start: Sides, *, swaps: int, iterations: int, history: int, easier: bool = False
-) -> Iterator[Sides]:
-    """The divisions that swaps lead to, the start first, `swaps` swaps between one and the next.
+    means: Values, start: ClassSplit, *, swaps: int, iterations: int, history: int, easier: bool = False
+) -> Iterator[ClassSplit]:
+    """The splits that swapping classes leads to, the start first, with `swaps` swaps from one to the next.
 
-    Each time the classes of both sides are ordered by `foreignness`, and the most foreign ones change sides, so that
-    the sides draw apart; with `easier` the least foreign ones do, so that the sides mix. Slots that were among the last
-    `history` swaps are passed over; so a class does not go back and forth.
+    Each iteration orders the classes of both sides by `own_side_margin` and exchanges those with the smallest margins,
+    so that the sides move apart; with `easier` those with the largest, so that the sides mix. Slots among the last
+    `history` swaps are skipped, so that no class goes back and forth.
 
-    Empty:      where every slot is in the history, the rest of the swaps is left out
+    Empty:      where every slot is in the history, the remaining swaps are left out
     Reference:  Milbich et al., Characterizing Generalization under Out-Of-Distribution Shifts in Deep Metric Learning,
                 NeurIPS 2021, arXiv:2107.09562
     Differs:    a history longer than half of the smaller side counts as that half: small data would stand still
     """
-    sides = Sides(start.train.copy(), start.test.copy())
-    length = min(history, len(sides.train) // 2, len(sides.test) // 2)
+    split = ClassSplit(start.train.copy(), start.test.copy())
+    length = min(history, len(split.train) // 2, len(split.test) // 2)
     past: tuple[list[int], list[int]] = ([], [])
     for iteration in range(iterations):
         if iteration:
-            orders = _orders(means, sides, easier=easier)
+            orders = _move_orders(means, split, easier=easier)
             for turn in range(swaps):
-                one, two = (
+                train_slot, test_slot = (
                     _first_free(order, turn, used[max(0, len(used) - length) :])
                     for order, used in zip(orders, past, strict=True)
                 )
-                if one is None or two is None:
+                if train_slot is None or test_slot is None:
                     break
-                sides.train[one], sides.test[two] = sides.test[two], sides.train[one]
-                past[0].append(one)
-                past[1].append(two)
-        yield Sides(sides.train.copy(), sides.test.copy())
+                split.train[train_slot], split.test[test_slot] = split.test[test_slot], split.train[train_slot]
+                past[0].append(train_slot)
+                past[1].append(test_slot)
+        yield ClassSplit(split.train.copy(), split.test.copy())
 
 
-def remove_classes(means: Values, start: Sides, *, removals: int, iterations: int) -> Iterator[Sides]:
-    """The divisions that are left when the most foreign classes of both sides go, the first removal first.
+def remove_classes(means: Values, start: ClassSplit, *, removals: int, iterations: int) -> Iterator[ClassSplit]:
+    """The splits that remain when the classes with the smallest margins leave both sides, the first removal first.
 
     Empty:    ends before a side would have fewer than 8 classes
     Differs:  the authors' code removes classes only where a swap would not raise the distance, and swaps otherwise;
               here classes are always removed, as the paper says
     """
-    sides = start
+    split = start
     for _ in range(iterations):
-        if min(len(sides.train), len(sides.test)) - removals < FEWEST_CLASSES:
+        if min(len(split.train), len(split.test)) - removals < MIN_CLASSES:
             return
-        kept = [np.sort(order[removals:]) for order in _orders(means, sides, easier=False)]
-        sides = Sides(sides.train[kept[0]], sides.test[kept[1]])
-        yield sides
+        train, test = (np.sort(order[removals:]) for order in _move_orders(means, split, easier=False))
+        split = ClassSplit(split.train[train], split.test[test])
+        yield split
 
 
-def _orders(means: Values, sides: Sides, *, easier: bool) -> list[Labels]:
-    """The slots of both sides, those first that are to move."""
+def _move_orders(means: Values, split: ClassSplit, *, easier: bool) -> list[Labels]:
+    """The slots of both sides, in the order in which they are to move."""
     orders = [
-        np.argsort(foreignness(means, own, other), kind="stable")
-        for own, other in ((sides.train, sides.test), (sides.test, sides.train))
+        np.argsort(own_side_margin(means, own, other), kind="stable")
+        for own, other in ((split.train, split.test), (split.test, split.train))
     ]
     return [order[::-1] for order in orders] if easier else orders
 

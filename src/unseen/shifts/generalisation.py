@@ -1,4 +1,4 @@
-"""Generalisation: what a score is worth over all distances, and how methods change places between them."""
+"""Generalisation: scores aggregated over the rungs of a ladder, and how the ranks of methods change between them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from unseen.core.errors import ConfigError
 Values = NDArray[np.float64]
 
 
-def aggregated_score(distances: Sequence[float], scores: ArrayLike) -> Values:
+def aggregated_score(distances: ArrayLike, scores: ArrayLike) -> Values:
     r"""The aggregated generalisation score: the area under a score over the distances, scaled to [0, 1].
 
     .. math:: \int_0^1 s(x)\,dx, \qquad x = \frac{d - d_{min}}{d_{max} - d_{min}}
@@ -19,18 +19,20 @@ def aggregated_score(distances: Sequence[float], scores: ArrayLike) -> Values:
     by trapezoids between the rungs, whatever their order.
 
     Shape:      n distances, scores (..., n) -> (...)
-    Reference:  Milbich et al., NeurIPS 2021, arXiv:2107.09562 (SPEC 5.5)
-    Raises:     ConfigError for fewer than two different distances, or scores of other rungs than the distances
+    Reference:  Milbich et al., NeurIPS 2021, arXiv:2107.09562
+    Raises:     ConfigError for fewer than two different distances, or not one score for each distance
     """
-    places, values = np.asarray(distances, np.float64), np.asarray(scores, np.float64)
-    if places.ndim != 1 or values.ndim == 0 or values.shape[-1] != len(places):
+    positions, values = np.asarray(distances, np.float64), np.asarray(scores, np.float64)
+    if positions.ndim != 1 or values.ndim == 0 or values.shape[-1] != len(positions):
         raise ConfigError(
-            "aggregated_score: there must be one score for each distance", got=f"{places.shape} and {values.shape}"
+            "aggregated_score: there must be one score for each distance", got=f"{positions.shape} and {values.shape}"
         )
-    if not np.isfinite(places).all() or len(np.unique(places)) < max(2, len(places)):
-        raise ConfigError("aggregated_score: distances must be finite and differ, two or more", got=places.tolist())
-    order = np.argsort(places)
-    scaled = (places[order] - places.min()) / (places.max() - places.min())
+    if not np.isfinite(positions).all() or len(np.unique(positions)) < max(2, len(positions)):
+        raise ConfigError(
+            "aggregated_score: distances must be at least two, finite and different", got=positions.tolist()
+        )
+    order = np.argsort(positions)
+    scaled = (positions[order] - positions.min()) / (positions.max() - positions.min())
     return np.trapezoid(values[..., order], scaled, axis=-1)
 
 
@@ -45,20 +47,20 @@ def ranks(scores: Mapping[str, Sequence[float]], *, higher_is_better: bool = Tru
 
 
 def rank_changes(scores: Mapping[str, Sequence[float]], *, higher_is_better: bool = True) -> dict[str, Values]:
-    """Places that each method gains (> 0) or loses from one rung to the next."""
+    """The ranks that each method gains (> 0) or loses from one rung to the next."""
     return {name: -np.diff(own) for name, own in ranks(scores, higher_is_better=higher_is_better).items()}
 
 
 def relative_to_mean(scores: Mapping[str, Sequence[float]]) -> dict[str, Values]:
-    """By what share each method lies above (> 0) or below the mean of all methods, on each rung.
+    """The relative difference of each method to the mean of all methods, on each rung.
 
-    Empty:  where the mean is 0 there is no share: not a number
+    Empty:  NaN where the mean is 0
     """
     table = _table(scores)
     mean = table.mean(axis=0)
-    share = np.full(table.shape, np.nan)
-    np.divide(table - mean, np.abs(mean), out=share, where=mean != 0)
-    return dict(zip(scores, share, strict=True))
+    difference = np.full(table.shape, np.nan)
+    np.divide(table - mean, np.abs(mean), out=difference, where=mean != 0)
+    return dict(zip(scores, difference, strict=True))
 
 
 def _table(scores: Mapping[str, Sequence[float]]) -> Values:

@@ -1,117 +1,101 @@
-"""A natural ladder: the classes of one group test, those of the other groups train; near groups first."""
+"""A ladder by groups: the classes of one group test, those of the other groups train; near groups first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.core.checks import check_count
-from unseen.core.config import Record
 from unseen.core.errors import ConfigError, DataError
+from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import nearest
 from unseen.data.catalogue import Catalogue, quoted
-from unseen.data.splits import shuffled
-from unseen.shifts.build import check_rows, ladder_of
-from unseen.shifts.class_swaps import FEWEST_CLASSES, Sides
-from unseen.shifts.incremental_distance import Distances
-from unseen.shifts.ladder import GROUPS, Ladder
-from unseen.shifts.rung_selection import spaced
-from unseen.shifts.steps import Step
+from unseen.data.splits import shuffle_classes
+from unseen.shifts.class_swaps import MIN_CLASSES, ClassSplit
+from unseen.shifts.incremental_distance import ClassSplitDistances
+from unseen.shifts.ladder import GROUPS, Ladder, LadderSource
+from unseen.shifts.rung_selection import evenly_spaced
+from unseen.shifts.steps import Step, assemble_ladder
 
 MIXED = "mixed"
-"""The step whose test classes are drawn over all groups: no shift beyond new classes."""
+"""The step whose test classes are drawn from all groups: no shift beyond new classes."""
 
 
 def build_group_ladder(
-    catalogue: Catalogue,
-    features: NDArray[np.floating],
+    source: LadderSource,
     *,
     rungs: int | Sequence[str] | None = None,
     seed: int = 0,
-    data: Record | None = None,
-    made_by: Record | None = None,
-    progress: Callable[[int, str], None] = lambda done, words: None,
+    progress: Progress = no_progress,
 ) -> Ladder:
     """The ladder whose steps are the groups of a catalogue's classes (scripts, categories), measured in features.
 
     ========  =========================================================================================
-    features  one row for each item of the catalogue
     rungs     None takes "mixed" and every group of at least 8 classes; a number takes so many of them, evenly spaced in
-              distance, the nearest, the furthest and "mixed" among them; names take these steps and no others
-    seed      of the draws of classes and of the episodes
-    data      the record that loads the catalogue, kept in the ladder
-    made_by   what gave the features, kept in the ladder
+              distance, with the nearest, the furthest and "mixed"; names take these steps and no others
+    seed      of the draws of classes and of the few-shot episodes
     ========  =========================================================================================
 
     All steps have equally many test classes, those of the smallest group, and equally many training classes: a larger
-    gallery lowers recall@1 and a smaller sample raises the distance, whatever the shift. For the latter reason the
-    distance of "mixed" is not 0: it is what as many classes without a shift give, and the others are read against it.
-    Groups differ also in how hard their classes are to tell apart; methods without training show that.
+    gallery lowers recall@1 and a smaller sample raises the distance, whatever the shift. Hence the distance of "mixed"
+    is not 0: it is that of as many classes without a shift, and the others are read against it. Groups also differ in
+    how hard their classes are to tell apart; methods without training show that.
 
     Raises:  DataError for data without groups, with too few or too small ones; ConfigError for an unknown one
     """
     check_count("build_group_ladder", "seed", seed, at_least=0)
-    check_rows(catalogue, features)
     names = None if rungs is None or isinstance(rungs, int) else list(rungs)
-    divisions = divide_by_groups(catalogue, names, seed=seed)
-    if isinstance(rungs, int) and not 3 <= rungs <= len(divisions):
+    splits = split_by_groups(source.catalogue, names, seed=seed)
+    if isinstance(rungs, int) and not 3 <= rungs <= len(splits):
         raise ConfigError(
-            f"a ladder of {len(divisions)} steps, {', '.join(divisions)}, has from 3 to {len(divisions)} rungs",
-            got=rungs,
+            f"a ladder of {len(splits)} steps, {', '.join(splits)}, has from 3 to {len(splits)} rungs", got=rungs
         )
-    distances = Distances(features, catalogue.labels)
+    distances = ClassSplitDistances(source.features, source.catalogue.labels)
     steps: list[Step] = []
-    of_samples: dict[str, float] = {}
-    for name, sides in divisions.items():
-        steps.append(Step(name, sides, distances.between(sides, "class")))
-        of_samples[name] = distances.between(sides, "sample")
-        progress(len(steps), f"{name}: {steps[-1].distance:.4g}, {of_samples[name]:.4g} between samples")
+    sample_distances: dict[str, float] = {}
+    for name, classes in splits.items():
+        steps.append(Step(name, classes, distances.between(classes, "class")))
+        sample_distances[name] = distances.between(classes, "sample")
+        message = f"{name}: {steps[-1].distance:.4g}, {sample_distances[name]:.4g} between samples"
+        progress(len(steps), len(splits), message)
     steps.sort(key=lambda step: step.distance)
-    chosen = spaced(steps, rungs, fixed=[MIXED]) if isinstance(rungs, int) else steps
-    return ladder_of(
-        catalogue,
-        steps,
-        chosen,
-        of_samples,
-        dimensions=features.shape[1],
-        settings={"by": GROUPS, "rungs": rungs if names is None else names},
-        seed=seed,
-        data=data,
-        made_by=made_by,
-    )
+    chosen = evenly_spaced(steps, rungs, fixed=[MIXED]) if isinstance(rungs, int) else steps
+    facts = {"by": GROUPS, "rungs": rungs if names is None else names, "seed": seed}
+    return assemble_ladder(source, steps, chosen, sample_distances, facts)
 
 
-def divide_by_groups(catalogue: Catalogue, names: Sequence[str] | None = None, *, seed: int = 0) -> dict[str, Sides]:
-    """Equally many training and test classes for "mixed" and for each group of at least 8 classes; or for these names.
+def split_by_groups(
+    catalogue: Catalogue, names: Sequence[str] | None = None, *, seed: int = 0
+) -> dict[str, ClassSplit]:
+    """A class split for "mixed" and for each group of at least 8 classes, or for these names; all of the same size.
 
-    A class is drawn in the same order for every step, so that steps share as many training classes as they can.
+    Classes are drawn in the same order for every step, so that steps share as many training classes as they can.
 
     Raises:  DataError for data without groups, with too few or too small ones; ConfigError for an unknown one
     """
-    members = _members(catalogue)
-    tested = _tested(catalogue, members, names)
-    everything = range(len(catalogue.class_names))
-    own = {name: everything if name == MIXED else members[name] for name in tested}
-    sizes = [len(members[name]) for name in tested if name != MIXED]
+    members = _classes_by_group(catalogue)
+    steps = _step_names(catalogue, members, names)
+    all_classes = range(len(catalogue.class_names))
+    sizes = [len(members[name]) for name in steps if name != MIXED]
     test_count = min(sizes)
-    train_count = len(everything) - max(sizes)
-    if train_count < FEWEST_CLASSES:
+    train_count = len(all_classes) - max(sizes)
+    if train_count < MIN_CLASSES:
         raise DataError(
             f"{catalogue.describe()}: the classes outside the largest group are too few to train on",
             got=train_count,
-            hint=f"Use groups that leave at least {FEWEST_CLASSES} classes: --steps names them.",
+            hint=f"Choose groups with --steps so that at least {MIN_CLASSES} other classes remain.",
         )
-    divisions = {}
-    for name, classes in own.items():
-        test = shuffled(catalogue, classes, seed, "test")[:test_count]
-        closed = set(test if name == MIXED else classes)
-        rest = [label for label in everything if label not in closed]
-        train = shuffled(catalogue, rest, seed, "train")[:train_count]
-        divisions[name] = Sides(*(np.array(sorted(side), np.int64) for side in (train, test)))
-    return divisions
+    splits = {}
+    for name in steps:
+        classes = all_classes if name == MIXED else members[name]
+        test = shuffle_classes(catalogue, classes, seed, "test")[:test_count]
+        excluded = set(test if name == MIXED else classes)
+        others = [label for label in all_classes if label not in excluded]
+        train = shuffle_classes(catalogue, others, seed, "train")[:train_count]
+        splits[name] = ClassSplit(*(np.array(sorted(side), np.int64) for side in (train, test)))
+    return splits
 
 
-def _members(catalogue: Catalogue) -> dict[str, list[int]]:
+def _classes_by_group(catalogue: Catalogue) -> dict[str, list[int]]:
     if catalogue.class_groups is None:
         raise DataError(
             f"{catalogue.describe()}: its classes have no groups", hint="Use --by swaps, or data with groups."
@@ -124,13 +108,13 @@ def _members(catalogue: Catalogue) -> dict[str, list[int]]:
     return members
 
 
-def _tested(catalogue: Catalogue, members: Mapping[str, list[int]], names: Sequence[str] | None) -> list[str]:
-    """The steps that there are to be; at least one of them a group."""
-    large = [group for group, classes in members.items() if len(classes) >= FEWEST_CLASSES]
+def _step_names(catalogue: Catalogue, members: Mapping[str, list[int]], names: Sequence[str] | None) -> list[str]:
+    """The names of the steps, checked; at least one of them is a group."""
+    large = [group for group, classes in members.items() if len(classes) >= MIN_CLASSES]
     if names is None:
         if len(large) < 2:
             raise DataError(
-                f"{catalogue.describe()}: a ladder by groups needs 2 groups of at least {FEWEST_CLASSES} classes",
+                f"{catalogue.describe()}: a ladder by groups needs 2 groups of at least {MIN_CLASSES} classes",
                 got=len(large),
                 hint="Use --by swaps, or data with larger groups.",
             )
@@ -141,14 +125,14 @@ def _tested(catalogue: Catalogue, members: Mapping[str, list[int]], names: Seque
             raise ConfigError(f"no group '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
     if len(set(names)) < len(names) or not set(names) - {MIXED}:
         raise ConfigError(
-            "steps must be different groups, one at least",
+            "steps must be different groups, at least one",
             got=list(names),
-            hint=quoted(list(members), "group", "groups"),
+            hint=f"There are {quoted(list(members), 'group', 'groups')}.",
         )
     small = [name for name in names if name != MIXED and name not in large]
     if small:
         raise DataError(
-            f"group '{small[0]}' is too small for a test side: at least {FEWEST_CLASSES} classes are needed",
+            f"group '{small[0]}' is too small for a test side: at least {MIN_CLASSES} classes are needed",
             got=len(members[small[0]]),
             hint="Use larger groups.",
         )

@@ -1,4 +1,4 @@
-"""The split `ladder`: a rung of a ladder's file, for runs and studies."""
+"""The split `ladder`: a rung of a ladder file, for runs and studies."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,9 @@ class ByLadder:
     """A rung of a ladder that `unseen splits build` wrote, of growing distance between training and test.
 
     ===========  ====================================================================================
-    path         the ladder's file
+    path         the ladder file
     rung         its number, from 1, the easiest
-    validation   False trains on the validation classes of the rung too
+    validation   False also trains on the validation classes of the rung
     ===========  ====================================================================================
 
     Raises:  DataError for a file that was changed, and for data that the ladder was not built on
@@ -37,16 +37,16 @@ class ByLadder:
 
 
 def split_of_rung(ladder: Ladder, catalogue: Catalogue, number: int, *, validation: bool = True) -> Split:
-    """The split of a catalogue that a rung of its ladder states; its facts hold the distances."""
+    """The split of a catalogue at a rung of its ladder; its facts hold the distances."""
     rung = rung_of(ladder, number)
     _check_items(ladder, catalogue)
     label_of = {name: label for label, name in enumerate(catalogue.class_names)}
-    train, held, test = ([label_of[name] for name in side] for side in (rung.train, rung.validation, rung.test))
-    made = split_by_classes(
+    train, held_out, test = ([label_of[name] for name in side] for side in (rung.train, rung.validation, rung.test))
+    result = split_by_classes(
         catalogue,
         f"rung {number} of {len(ladder.rungs)}",
-        train=train if validation else [*train, *held],
-        validation=held if validation else (),
+        train=train if validation else [*train, *held_out],
+        validation=held_out if validation else (),
         test=test,
     )
     facts = {
@@ -57,7 +57,7 @@ def split_of_rung(ladder: Ladder, catalogue: Catalogue, number: int, *, validati
     }
     if ladder.is_by_groups:
         facts["by"] = GROUPS
-    return replace(made, facts=facts)
+    return replace(result, facts=facts)
 
 
 def _check_items(ladder: Ladder, catalogue: Catalogue) -> None:
@@ -69,5 +69,5 @@ def _check_items(ladder: Ladder, catalogue: Catalogue) -> None:
         raise DataError(
             f"the ladder was built on other data than {catalogue.name}: {len(differs):,} classes differ,"
             f" the first is '{differs[0]}'",
-            hint=f"Use the data it was built on ({ladder.data['name']}), or unseen splits build.",
+            hint=f"Use the data it was built on ({ladder.data['name']}), or build it again with `unseen splits build`.",
         )

@@ -7,119 +7,117 @@ import numpy as np
 
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
-from unseen.shifts.steps import Step, Walk
+from unseen.shifts.steps import Step, SwapSchedule
 
 RUNGS = 9
 
 
 @dataclass(frozen=True)
-class Published:
-    """How the paper walked a data set, and the names of the steps it chose (SPEC 5.2)."""
+class PublishedLadder:
+    """How Milbich et al. (arXiv:2107.09562) built the ladder of a data set, and the steps that are its rungs."""
 
-    walk: Walk
+    schedule: SwapSchedule
     steps: tuple[str, ...]
 
 
-PUBLISHED = {
-    "cub200": Published(Walk(swaps=2), ("-20", "-10", "0", "6", "10", "30", "R22", "R48", "R66")),
-    "cars196": Published(Walk(swaps=2, easier=0), ("0", "6", "16", "20", "30", "R18", "R42", "R66")),
-    "sop": Published(
-        Walk(swaps=1000, easier=0, harder=19, removals=6),
+PUBLISHED_LADDERS = {
+    "cub200": PublishedLadder(SwapSchedule(swaps=2), ("-20", "-10", "0", "6", "10", "30", "R22", "R48", "R66")),
+    "cars196": PublishedLadder(SwapSchedule(swaps=2, easier=0), ("0", "6", "16", "20", "30", "R18", "R42", "R66")),
+    "sop": PublishedLadder(
+        SwapSchedule(swaps=1000, easier=0, harder=19, removals=6),
         ("0", "1000", "2000", "3000", "4000", "5000", "R2000", "R6000"),
     ),
 }
 
 
-def rising(steps: Sequence[Step]) -> list[Step]:
-    """The steps on which the distance of class means is a new extreme, seen from the start: their distances rise.
+def rising_steps(steps: Sequence[Step]) -> list[Step]:
+    """The steps whose distance of class means is a new extreme, seen from the start: their distances rise.
 
     Raises:  ConfigError when there is no start
     """
-    start = _named(steps, "0")
-    kept: list[Step] = [steps[start]]
+    start = _index_of(steps, "0")
+    rising = [steps[start]]
     for step in steps[start + 1 :]:
-        if step.distance > kept[-1].distance:
-            kept.append(step)
+        if step.distance > rising[-1].distance:
+            rising.append(step)
     for step in reversed(steps[:start]):
-        if step.distance < kept[0].distance:
-            kept.insert(0, step)
-    return kept
+        if step.distance < rising[0].distance:
+            rising.insert(0, step)
+    return rising
 
 
 def choose_evenly(steps: Sequence[Step], count: int) -> list[Step]:
-    """That many rising steps, evenly spaced in the distance of class means; the easiest, the start and the hardest are
-    among them.
+    """`count` rising steps, evenly spaced in the distance of class means, with the easiest, the start and the hardest.
 
-    Where the start is nearer to the easiest than half of that space it stands for it: classes split at random are about
-    as near as they can be, and two such rungs would say the same.
+    Where the start is nearer to the easiest than half a spacing, it replaces the easiest: classes split at random are
+    about as near as they can be, and two such rungs would say the same.
 
     Raises:  ConfigError when fewer steps rise
     """
-    found = rising(steps)
-    if not 3 <= count <= len(found):
+    rising = rising_steps(steps)
+    if not 3 <= count <= len(rising):
         raise ConfigError(
-            f"a ladder of {len(found)} rising steps has from 3 to {len(found)} rungs",
+            f"a ladder of {len(rising)} rising steps has from 3 to {len(rising)} rungs",
             got=count,
-            hint="Use a number between, or a longer walk.",
+            hint="Use a number in that range, or more swaps and removals.",
         )
-    start = _named(found, "0")
-    space = (found[-1].distance - found[0].distance) / (count - 1)
-    if found[start].distance - found[0].distance < space / 2 and count <= len(found) - start:
-        found = found[start:]
-    return spaced(found, count, fixed=["0"])
+    start = _index_of(rising, "0")
+    spacing = (rising[-1].distance - rising[0].distance) / (count - 1)
+    if rising[start].distance - rising[0].distance < spacing / 2 and count <= len(rising) - start:
+        rising = rising[start:]
+    return evenly_spaced(rising, count, fixed=["0"])
 
 
-def spaced(found: Sequence[Step], count: int, *, fixed: Sequence[str]) -> list[Step]:
-    """That many of steps that rise, evenly spaced in distance; the first, the last and those of `fixed` among them."""
-    values = np.array([step.distance for step in found])
-    kept = {0, len(found) - 1, *(place for place, step in enumerate(found) if step.name in fixed)}
-    # Targets in order, each takes the nearest step that leaves enough for those after it; then what is kept is put in.
+def evenly_spaced(rising: Sequence[Step], count: int, *, fixed: Sequence[str]) -> list[Step]:
+    """`count` of the rising steps, evenly spaced in distance, with the first, the last and those named in `fixed`."""
+    values = np.array([step.distance for step in rising])
+    required = {0, len(rising) - 1, *(index for index, step in enumerate(rising) if step.name in fixed)}
+    # Targets in order, each takes the nearest step that leaves enough for those after it; then required ones go in.
     chosen: list[int] = []
     for number, target in enumerate(np.linspace(values[0], values[-1], count)):
         first = chosen[-1] + 1 if chosen else 0
-        last = len(found) - (count - number)
+        last = len(rising) - (count - number)
         chosen.append(first + int(np.abs(values[first : last + 1] - target).argmin()))
-    for place in sorted(kept - set(chosen)):
-        inner = [position for position in range(count) if chosen[position] not in kept]
-        chosen[min(inner, key=lambda position: abs(chosen[position] - place))] = place
-    return [found[place] for place in sorted(chosen)]
+    for index in sorted(required - set(chosen)):
+        replaceable = [position for position in range(count) if chosen[position] not in required]
+        chosen[min(replaceable, key=lambda position: abs(chosen[position] - index))] = index
+    return [rising[index] for index in sorted(chosen)]
 
 
 def choose_by_distance(steps: Sequence[Step], targets: Sequence[float]) -> list[Step]:
     """The rising step nearest to each target distance of class means.
 
-    Raises:  ConfigError for a target beyond the ladder or two targets that one step is nearest to
+    Raises:  ConfigError for a target out of range, or two targets with the same nearest step
     """
-    found = rising(steps)
-    values = np.array([step.distance for step in found])
+    rising = rising_steps(steps)
+    values = np.array([step.distance for step in rising])
     chosen = []
     for target in sorted(targets):
         if not values[0] * 0.999 <= target <= values[-1] * 1.001:
             raise ConfigError(
                 f"the ladder reaches distances from {values[0]:.4g} to {values[-1]:.4g}",
                 got=target,
-                hint="Use distances between, or a longer walk.",
+                hint="Use distances in that range, or more swaps and removals.",
             )
         chosen.append(int(np.abs(values - target).argmin()))
     if len(set(chosen)) < len(chosen):
         raise ConfigError(
-            "two target distances are nearest to one step", got=list(targets), hint="Use targets further apart."
+            "two target distances have the same nearest step", got=list(targets), hint="Use targets further apart."
         )
-    return [found[place] for place in chosen]
+    return [rising[index] for index in chosen]
 
 
 def choose_by_name(steps: Sequence[Step], names: Sequence[str]) -> list[Step]:
     """The steps of these names, in the order of their distance of class means.
 
-    Raises:  ConfigError for a name that no step has, or that stands twice
+    Raises:  ConfigError for an unknown name, or one that occurs twice
     """
     if len(set(names)) < len(names) or not names:
         raise ConfigError("steps must be different names", got=list(names), hint="Use names such as -20, 0, 6, R22.")
-    found = [steps[_named(steps, name)] for name in names]
-    return sorted(found, key=lambda step: step.distance)
+    return sorted((steps[_index_of(steps, name)] for name in names), key=lambda step: step.distance)
 
 
-def _named(steps: Sequence[Step], name: str) -> int:
+def _index_of(steps: Sequence[Step], name: str) -> int:
     known = [step.name for step in steps]
     if name not in known:
         shown = known if len(known) <= 8 else [*known[:3], "...", *known[-3:]]

@@ -1,38 +1,44 @@
-"""The steps of a ladder: divisions of the classes from the easiest over the start to the hardest."""
+"""The steps of a ladder: class splits from the easiest over the start to the hardest, and the ladder made of them."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unseen.core.checks import check_count
-from unseen.shifts.class_swaps import Sides, remove_classes, swap_classes
-from unseen.shifts.incremental_distance import Distances
+from unseen.core.config import Record
+from unseen.core.progress import Progress, no_progress
+from unseen.data.catalogue import Catalogue
+from unseen.data.splits import shuffle_classes
+from unseen.shifts.class_swaps import ClassSplit, remove_classes, swap_classes
+from unseen.shifts.episodes import draw_support
+from unseen.shifts.incremental_distance import ClassSplitDistances
+from unseen.shifts.ladder import Ladder, LadderSource, Rung, StepRecord, item_ids_by_class
 
-_NOISE = 0.02
-"""A fall of the distance by this share at most is the noise of few classes; a larger one ends the removal."""
+_TOLERANCE = 0.02
+"""A relative fall of the distance up to this is the noise of few classes; a larger one ends the removal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A division with its distance of class means; "-20" is 20 swaps easier than the start "0", "6" is 6 swaps harder,
-    and "R22" has lost 22 classes from each side of the last harder one."""
+    """A class split with its distance of class means; "-20" is 20 swaps easier than the start "0", "6" is 6 swaps
+    harder, and "R22" has lost 22 classes from each side of the last harder one."""
 
     name: str
-    sides: Sides
+    classes: ClassSplit
     distance: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk:
-    """How far a ladder is walked from its start.
+class SwapSchedule:
+    """How many swaps and removals lead away from the start of a ladder.
 
     ==============  ====================================================================================
     swaps           swaps (and classes removed from each side) from one step to the next; None takes 2 %
-                    of the smaller side, which is 2 at CUB and Cars
-    easier          steps towards easier divisions; 0 for none
-    harder          steps of swaps towards harder ones
+                    of the smaller side, which is 2 for CUB and Cars
+    easier          steps towards easier splits; 0 for none
+    harder          steps of swaps towards harder splits
     removals        steps of removal after the last swap
-    history         slots of each side that were swapped last and are passed over
-    easier_history  likewise, on the way to easier divisions
+    history         slots of each side that were swapped last and are skipped
+    easier_history  likewise, towards easier splits
     ==============  ====================================================================================
     """
 
@@ -45,47 +51,91 @@ class Walk:
 
     def __post_init__(self) -> None:
         if self.swaps is not None:
-            check_count("Walk", "swaps", self.swaps)
+            check_count("SwapSchedule", "swaps", self.swaps)
         for name in ("easier", "harder", "removals", "history", "easier_history"):
-            check_count("Walk", name, getattr(self, name), at_least=0)
+            check_count("SwapSchedule", name, getattr(self, name), at_least=0)
 
-    def swaps_for(self, sides: Sides) -> int:
-        """The swaps of a step from a start of this size."""
-        return self.swaps or max(1, round(0.02 * min(len(sides.train), len(sides.test))))
+    def swaps_for(self, start: ClassSplit) -> int:
+        """The swaps per step from a start of this size."""
+        return self.swaps or max(1, round(0.02 * min(len(start.train), len(start.test))))
 
 
-def walk_ladder(
-    distances: Distances, start: Sides, walk: Walk, progress: Callable[[int, str], None] = lambda done, words: None
+def swap_steps(
+    distances: ClassSplitDistances, start: ClassSplit, schedule: SwapSchedule, progress: Progress = no_progress
 ) -> list[Step]:
     """All steps, the easiest first: easier swaps in reverse, the start, harder swaps, removals.
-
-    ``progress`` is given the number of steps done and words on the last.
 
     Differs:  removal starts from the last swap that was measured (the authors' script starts one swap later) and ends
               where the distance of class means falls by more than 2 %; sides keep at least 8 classes
     """
-    swaps = walk.swaps_for(start)
-    done: list[Step] = []
+    swaps = schedule.swaps_for(start)
+    total = 1 + schedule.easier + schedule.harder + schedule.removals
+    done = 0
 
-    def step(name: str, sides: Sides) -> Step:
-        made = Step(name, sides, distances.between(sides, "class"))
-        done.append(made)
-        progress(len(done), f"step {name}: {made.distance:.4g}")
-        return made
+    def measure(name: str, classes: ClassSplit) -> Step:
+        nonlocal done
+        done += 1
+        step = Step(name, classes, distances.between(classes, "class"))
+        progress(done, total, f"step {name}: {step.distance:.4g}")
+        return step
 
-    def along(steps: int, history: int, sign: int) -> list[Step]:
+    def swap(steps: int, history: int, sign: int) -> list[Step]:
         path = swap_classes(distances.means, start, swaps=swaps, iterations=steps + 1, history=history, easier=sign < 0)
-        return [step(str(sign * number * swaps), sides) for number, sides in enumerate(path) if number or sign > 0]
+        return [measure(str(sign * index * swaps), split) for index, split in enumerate(path) if index or sign > 0]
 
-    harder = along(walk.harder, walk.history, 1)
+    harder = swap(schedule.harder, schedule.history, 1)
     removed: list[Step] = []
     last = harder[-1]
-    gone = remove_classes(distances.means, last.sides, removals=swaps, iterations=walk.removals)
-    for number, sides in enumerate(gone, start=1):
-        made = step(f"R{number * swaps}", sides)
-        if made.distance < (1 - _NOISE) * last.distance:
+    remaining = remove_classes(distances.means, last.classes, removals=swaps, iterations=schedule.removals)
+    for index, split in enumerate(remaining, start=1):
+        step = measure(f"R{index * swaps}", split)
+        if step.distance < (1 - _TOLERANCE) * last.distance:
             break
-        removed.append(made)
-        last = made
-    easier = along(walk.easier, walk.easier_history, -1)
+        removed.append(step)
+        last = step
+    easier = swap(schedule.easier, schedule.easier_history, -1)
     return [*easier[::-1], *harder, *removed]
+
+
+def assemble_ladder(
+    source: LadderSource,
+    steps: Sequence[Step],
+    rungs: Sequence[Step],
+    sample_distances: Mapping[str, float],
+    settings: Record,
+) -> Ladder:
+    """The ladder of measured steps, of which some are rungs; `sample_distances` by step, and for every rung.
+
+    The settings are kept in the ladder; their `seed` draws validation classes and few-shot episodes.
+    """
+    catalogue, seed = source.catalogue, settings["seed"]
+    classes = item_ids_by_class(catalogue)
+    return Ladder(
+        data={"name": catalogue.name, "record": source.data, "fingerprint": catalogue.fingerprint},
+        features={"dimensions": int(source.features.shape[1]), "made_by": source.made_by},
+        settings=settings,
+        classes=classes,
+        steps=[
+            StepRecord(
+                step.name,
+                len(step.classes.train),
+                len(step.classes.test),
+                step.distance,
+                sample_distances.get(step.name),
+            )
+            for step in steps
+        ],
+        rungs=[_rung(catalogue, step, sample_distances[step.name], seed) for step in rungs],
+        support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
+    )
+
+
+def _rung(catalogue: Catalogue, step: Step, sample_distance: float, seed: int) -> Rung:
+    """Three quarters of the training classes, rounded down, train; the others validate."""
+    order = shuffle_classes(catalogue, step.classes.train.tolist(), seed, "validation")
+    count = 3 * len(order) // 4
+    train, validation, test = (
+        [catalogue.class_names[label] for label in sorted(side)]
+        for side in (order[:count], order[count:], step.classes.test.tolist())
+    )
+    return Rung(step.name, step.distance, sample_distance, train=train, validation=validation, test=test)

@@ -1,53 +1,73 @@
-"""Cells of a study as runs: what a worker process does with one, and the caches that cells share."""
+"""Cells of a study as runs: their complete recipes, the caches they share, and what a worker does with one."""
 
-import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from unseen.core.config import Record, canonical_json
+from unseen.core.errors import ConfigError
 from unseen.core.paths import cache_folder
-from unseen.data import Catalogue, load_catalogue
+from unseen.core.progress import Progress
+from unseen.core.worker import CellJob
+from unseen.data import Catalogue, check_images, load_catalogue
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.recipe import prepare
 from unseen.runs.run_recipe import device, make_dataset, model_of, run
-from unseen.studies.plan import Cell
+from unseen.studies.plan import Cell, Plan
 
 _DECIDES_A_CACHE = ("data", "split", "model", "transform", "depth", "cut", "views")
 
-CACHE_OF_CELLS = "UNSEEN_CACHE_OF_CELLS"
-"""Tells a study's workers its `--cache`. Not `UNSEEN_CACHE`: sums of checked files stay where the study found them."""
+
+def plan_cells(plan: Plan) -> list[Cell]:
+    """The plan's cells, each with its complete recipe, so that its name stands for every setting and for the data.
+
+    Image files that a cell trains on at full depth are decoded once here, so that a broken one is named before a cell
+    begins; the other depths decode every image when they fill their cache.
+
+    Raises:     ConfigError for a plan that was not prepared, or a cell whose settings do not fit
+    """
+    if plan.unexpanded_splits:
+        raise ConfigError(
+            f"plan '{plan.name}': the split '{plan.unexpanded_splits[0]}' stands for several",
+            hint="Call prepare_study on the plan first.",
+        )
+    load, loaded = _catalogue_loader()
+    cells = plan.cells(lambda config: prepare(config, load).recipe.to_mapping())
+    for data in {canonical_json(cell.config["data"]) for cell in cells if cell.config["depth"] == "full"}:
+        check_images(loaded[data])
+    return cells
 
 
-def run_cell(config: Record, folder: Path, progress: Callable[[dict[str, Any]], None]) -> Record:
-    """One cell of a study, in a worker process."""
-    return run(
-        config,
-        folder,
-        check_files=False,
-        cache=os.environ.get(CACHE_OF_CELLS),
-        progress=lambda done, total, words: progress({"done": done, "total": total, "words": words}),
-    )
+def run_cell(job: CellJob, progress: Progress) -> Record:
+    """Run one cell of a study; called in a worker process."""
+    return run(replace(prepare(job.config), images_checked=True), job.folder, cache=job.cache, progress=progress)
 
 
 def fill_caches(cells: Sequence[Cell], *, cache: Path | None = None, workers: int = 0) -> None:
     """Compute what the cells' cached depths need, once and with all processors, before workers share the cells."""
-    loaded: dict[str, Catalogue] = {}
+    load, _ = _catalogue_loader()
     filled = set()
     for cell in cells:
         needs = canonical_json({key: cell.config[key] for key in _DECIDES_A_CACHE})
         if cell.config["depth"] == "full" or needs in filled:
             continue
         filled.add(needs)
-
-        def load(record: Record) -> Catalogue:
-            name = canonical_json(record)
-            loaded[name] = loaded.get(name) or load_catalogue(record)
-            return loaded[name]
-
         prepared = prepare(cell.config, load)
         recipe, items = prepared.recipe, make_dataset(prepared.recipe, prepared.catalogue)
         model = model_of(recipe, items).to(device())
         parts = part_at_depth(recipe, model, items)
-        where = cache_folder() if cache is None else cache
-        items_at_depth(recipe, model, parts, items, prepared.split, cache=where, workers=workers)
+        folder = cache_folder() if cache is None else cache
+        items_at_depth(prepared, parts, items, cache=folder, workers=workers)
+
+
+def _catalogue_loader() -> tuple[Callable[[Record], Catalogue], dict[str, Catalogue]]:
+    """A function that loads each data set once, as many cells share theirs; and what it has loaded."""
+    loaded: dict[str, Catalogue] = {}
+
+    def load(record: Record) -> Catalogue:
+        key = canonical_json(record)
+        if key not in loaded:
+            loaded[key] = load_catalogue(record)
+        return loaded[key]
+
+    return load, loaded

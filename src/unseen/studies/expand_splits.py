@@ -1,20 +1,21 @@
-"""Splits that stand for many: the rungs of a ladder, and all ordered pairs of joined data."""
+"""Splits that stand for several: the rungs of a ladder, and all ordered pairs of joined data."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unseen.core.config import Record, as_record
+from unseen.core.config import Record
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
 from unseen.shifts import read_ladder
+from unseen.studies.plan import Plan
 
 _WORDS = ("easiest", "middle", "hardest")
 _RUNGS = "Use all, or a list of numbers and of easiest, middle, hardest."
 
 
-def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
-    """The content of a plan, with a split of its own for each rung and each pair that a split stands for.
+def expand_splits(plan: Plan) -> Plan:
+    """The plan with a split of its own for each rung and each pair that a split stands for.
 
     ==========================================  ============================================================
     rung: {name: ladder, path: .., rungs: ..}   `rung 1`, `rung 2`, ...; rungs is `all` or a list of numbers
@@ -24,109 +25,86 @@ def expanded(content: Mapping[str, Any], ladder: str | None = None) -> Record:
                                                 joined data; or of a list of parts or groups
     ==========================================  ============================================================
 
-    Other settings of such a split go to each that it becomes. `ladder` is a file that stands over the path of every
-    split of a ladder.
+    The other settings of such a split go to each split that it becomes.
 
-    Raises:     ConfigError for what is no choice of rungs or pairs, and for a label that stands twice
+    Raises:     ConfigError for a wrong choice of rungs or pairs, and for a label that occurs twice
     """
-    splits = content.get("splits")
-    if not isinstance(splits, Mapping):
-        return dict(content)
-    described = dict(content.get("described") or {})
-    records = {label: as_record(value, "split") for label, value in splits.items()}
-    if ladder is not None:
-        if not any(record["name"] == "ladder" for record in records.values()):
-            raise ConfigError("the study has no split of a ladder", got=ladder, hint="Use no --ladder.")
-        records = {
-            label: _with_path(record, ladder) if record["name"] == "ladder" else record
-            for label, record in records.items()
-        }
-    made: Record = {}
-    for label, record in records.items():
-        own = _own_splits(label, record, content.get("data"))
-        twice = sorted(own.keys() & made.keys())
-        if twice:
-            raise ConfigError(f"splits: the label '{twice[0]}' stands twice", hint="Use another label.")
-        made |= own
-        if set(own) != {label} and label in described:
+    described = dict(plan.described)
+    splits: dict[str, Record] = {}
+    for label, record in plan.splits.items():
+        where = f"plan '{plan.name}': splits: {label}"
+        if label not in plan.unexpanded_splits:
+            expanded = {label: record}
+        elif record["name"] == "ladder":
+            expanded = {f"{label} {name}": split for name, split in _expand_rungs(where, record).items()}
+        else:
+            expanded = {f"{label} {name}": split for name, split in _expand_pairs(where, record, plan.data).items()}
+        duplicates = sorted(expanded.keys() & splits.keys())
+        if duplicates:
+            raise ConfigError(
+                f"plan '{plan.name}': splits: the label '{duplicates[0]}' occurs twice", hint="Use another label."
+            )
+        splits |= expanded
+        if label not in expanded and label in described:
             words = described.pop(label)
-            described |= {each: f"{words} ({each})" for each in own}
-    return {**content, "splits": made} | ({"described": described} if described else {})
+            described |= {name: f"{words} ({name})" for name in expanded}
+    return plan.with_splits(splits, described)
 
 
-def _with_path(record: Record, path: str) -> Record:
-    return {key: value for key, value in record.items() if key != "build"} | {"path": path}
-
-
-def _own_splits(label: str, record: Record, data: Any) -> dict[str, Record]:
-    if record["name"] == "ladder" and "rungs" in record:
-        return _of_rungs(label, record)
-    if record["name"] == "domains" and "pairs" in record:
-        return _of_pairs(label, record, data)
-    return {label: record}
-
-
-def _of_rungs(label: str, record: Record) -> dict[str, Record]:
+def _expand_rungs(where: str, record: Record) -> dict[str, Record]:
     if "rung" in record:
-        raise ConfigError(f"splits: {label}: rung and rungs say the same thing twice", hint="Use one of them.")
+        raise ConfigError(f"{where}: rung and rungs exclude each other", hint="State one of them.")
     if not isinstance(record.get("path"), str):
-        raise ConfigError(
-            f"splits: {label}: a ladder needs its file", got=record.get("path"), hint="Use path, or --ladder."
-        )
+        raise ConfigError(f"{where}: a ladder needs its file", got=record.get("path"), hint="Set path, or --ladder.")
     ladder = read_ladder(Path(record["path"]).expanduser())
     count = len(ladder.rungs)
-    chosen = record["rungs"]
-    if chosen == "all":
+    choice = record["rungs"]
+    if choice == "all":
         numbers = list(range(1, count + 1))
-    elif isinstance(chosen, list) and chosen:
-        numbers = [_number(label, each, count) for each in chosen]
+    elif isinstance(choice, list) and choice:
+        numbers = [_rung_number(where, rung, count) for rung in choice]
     else:
-        raise ConfigError(f"splits: {label}: rungs is no choice of rungs", got=chosen, hint=_RUNGS)
+        raise ConfigError(f"{where}: rungs must be 'all' or a list of rungs", got=choice, hint=_RUNGS)
     if len(set(numbers)) < len(numbers):
-        raise ConfigError(
-            f"splits: {label}: a rung stands twice in rungs", got=chosen, hint=f"Use {count} rungs, each once."
-        )
+        raise ConfigError(f"{where}: a rung occurs twice in rungs", got=choice, hint=f"There are {count} rungs.")
     shared = {key: value for key, value in record.items() if key != "rungs"}
-    names = {number: ladder.rungs[number - 1].step if ladder.is_by_groups else number for number in numbers}
-    return {f"{label} {name}": shared | {"rung": number} for number, name in names.items()}
+    names = {number: ladder.rungs[number - 1].step if ladder.is_by_groups else str(number) for number in numbers}
+    return {name: shared | {"rung": number} for number, name in names.items()}
 
 
-def _number(label: str, chosen: Any, count: int) -> int:
+def _rung_number(where: str, rung: Any, count: int) -> int:
     """The number of a rung that is named by a number or by a word."""
-    if chosen in _WORDS:
-        return {"easiest": 1, "middle": (count + 1) // 2, "hardest": count}[chosen]
-    if type(chosen) is not int or not 1 <= chosen <= count:
-        close = nearest(chosen, list(_WORDS)) if isinstance(chosen, str) else ""
-        raise ConfigError(f"splits: {label}: the ladder has rungs 1 to {count}{close}", got=chosen, hint=_RUNGS)
-    return chosen
+    if rung in _WORDS:
+        return {"easiest": 1, "middle": (count + 1) // 2, "hardest": count}[rung]
+    if type(rung) is not int or not 1 <= rung <= count:
+        close = nearest(rung, list(_WORDS)) if isinstance(rung, str) else ""
+        raise ConfigError(f"{where}: the ladder has rungs 1 to {count}{close}", got=rung, hint=_RUNGS)
+    return rung
 
 
-def _of_pairs(label: str, record: Record, data: Any) -> dict[str, Record]:
+def _expand_pairs(where: str, record: Record, data: Mapping[str, Record]) -> dict[str, Record]:
     for key in ("train_on", "test_on"):
         if key in record:
-            raise ConfigError(f"splits: {label}: {key} and pairs say the same thing twice", hint="Use one of them.")
-    chosen = record["pairs"]
-    if isinstance(chosen, list) and len({str(each) for each in chosen}) == len(chosen) >= 2:
-        parts = tuple(str(each) for each in chosen)
-    elif chosen == "all":
-        parts = _parts_of(label, data)
+            raise ConfigError(f"{where}: {key} and pairs exclude each other", hint="State one of them.")
+    choice = record["pairs"]
+    if isinstance(choice, list) and len({str(part) for part in choice}) == len(choice) >= 2:
+        parts = tuple(str(part) for part in choice)
+    elif choice == "all":
+        parts = _joined_parts(where, data)
     else:
         raise ConfigError(
-            f"splits: {label}: pairs must be 'all' or a list of at least two different parts or groups", got=chosen
+            f"{where}: pairs must be 'all' or a list of at least two different parts or groups", got=choice
         )
     shared = {key: value for key, value in record.items() if key != "pairs"}
-    return {
-        f"{label} {one} to {other}": shared | {"train_on": one, "test_on": other} for one in parts for other in parts
-    }
+    return {f"{one} to {other}": shared | {"train_on": one, "test_on": other} for one in parts for other in parts}
 
 
-def _parts_of(label: str, data: Any) -> tuple[str, ...]:
-    """The parts of the joined data of a plan."""
-    values = data.values() if isinstance(data, Mapping) else ()
-    parts = [tuple(value["parts"]) for value in values if isinstance(value, Mapping) and value.get("parts")]
-    if not parts or len(set(parts)) > 1 or len(parts) < len(values):
+def _joined_parts(where: str, data: Mapping[str, Record]) -> tuple[str, ...]:
+    """The parts of the joined data of a plan, which are the same in all its data."""
+    parts = [tuple(record["parts"]) for record in data.values() if record.get("parts")]
+    if not parts or len(set(parts)) > 1 or len(parts) < len(data):
         raise ConfigError(
-            f"splits: {label}: pairs are those of the parts of joined data, the same in all data of the plan",
+            f"{where}: pairs: all needs joined data, with the same parts in all data of the plan",
             hint="Use data: {all: {name: joined, parts: {birds: .., cars: ..}}}, or a list of groups as pairs.",
         )
     return parts[0]

@@ -1,16 +1,19 @@
-"""A plan: the grid of data x split x method x seed, and the cells it becomes."""
+"""A plan: the grid of data x split x method x seed, and the cells it consists of."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from unseen.core.config import Record, as_record, hash_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
+from unseen.core.validation import SETTINGS, Count, PositiveInt, validate
 
-AXES = ("data", "split", "method", "seed")
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
 @dataclass(frozen=True)
@@ -32,132 +35,150 @@ class Cell:
         return f"{self.data} / {self.split} / {self.method} / seed {self.seed}"
 
 
-def name_of_cell(config: Record) -> str:
-    """The name of a cell: the hash of its full configuration, so a changed setting is another cell.
+class SkipRule(BaseModel):
+    """Leaves out the cells that match all of its labels, for a reason: `{method: raw, split: scripts, why: "..."}`."""
 
-    Raises:     ConfigError for a configuration that is not JSON
+    model_config = SETTINGS
+
+    data: str | None = None
+    split: str | None = None
+    method: str | None = None
+    seed: int | None = None
+    why: Text
+
+    def labels(self) -> Record:
+        """The labels that a cell must have to be skipped, by axis."""
+        return self.model_dump(exclude={"why"}, exclude_none=True)
+
+
+class LadderBuild(BaseModel):
+    """How `prepare_study` builds the ladder of a plan: `{by: groups, model: identity, rungs: 4}`.
+
+    ==========  ====================================================================================
+    by          groups: each step of the ladder tests one group of classes
+    model       the backbone whose features measure the distances, and its transform; that of the data by default
+    rungs       how many, or the names of steps; all by default
+    seed        of the draws of classes and of the few-shot episodes
+    ==========  ====================================================================================
     """
-    return hash_of(_as_json(config))
+
+    model_config = SETTINGS
+
+    by: Literal["groups"]
+    model: str | Record | None = None
+    transform: str | Record | None = None
+    rungs: PositiveInt | list[str] | None = None
+    seed: Count = 0
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(BaseModel):
     """A study as its author states it.
 
     =========  ================================================================================
     data       label -> data record, which becomes the setting `data` of a cell
     splits     label -> split record, which becomes the setting `split`; one that stands for several, such as all
-               rungs of a ladder, is written out by `load_plan`; `methods` and `seeds` among its settings are those
+               rungs of a ladder, is expanded by `prepare_study`; `methods` and `seeds` among its settings are those
                that run on it, where not all do
-    methods    label -> settings that stand over those of `base`; `seeds` among them holds the method's own seeds
-               (`seeds: [0]` for a method that has no randomness)
+    methods    label -> settings that replace those of `base`; `seeds` among them holds the method's own seeds
+               (`seeds: [0]` for a method without randomness)
     seeds      the seeds of every method that has none of its own
     base       the settings that all cells share
     described  split label -> words that follow "On": "characters never seen in training"; for the report's headline
-    skip       rules such as {method: raw, split: scripts, why: "..."}: cells that match all labels are left out
-    baseline   label of the method that the report takes the paired differences of all others to; "" for none
+    skip       rules that leave cells out, each with a reason
+    baseline   label of the method that the report compares all others with; "" for none
     analyses   name of an analysis (`unseen analyse --help`) -> its settings; made when all cells are done
     =========  ================================================================================
 
     The merge is shallow: a method that states `loss` replaces the whole `loss` of `base`, not a part of it.
     """
 
-    name: str
-    title: str
-    data: Mapping[str, Record]
-    splits: Mapping[str, Record]
-    methods: Mapping[str, Record]
-    seeds: tuple[int, ...] = (0,)
-    base: Record = field(default_factory=dict)
-    skip: tuple[Record, ...] = ()
-    described: Mapping[str, str] = field(default_factory=dict)
-    baseline: str = ""
-    analyses: Mapping[str, Record] = field(default_factory=dict)
+    model_config = SETTINGS
 
-    def __post_init__(self) -> None:
-        for key in ("name", "title"):
-            if not isinstance(getattr(self, key), str) or not getattr(self, key).strip():
-                raise ConfigError(f"plan: {key} must be a text", got=getattr(self, key))
-        for key in ("data", "splits", "methods"):
-            _check_labelled(self.name, key, getattr(self, key))
-        for key in ("base", *(f"methods: {label}" for label in self.methods)):
-            settings = self.base if key == "base" else self.methods[key.removeprefix("methods: ")]
-            for reserved in ("data", "split", "seed"):
-                if reserved in settings:
-                    raise ConfigError(f"plan '{self.name}': {key} may not hold '{reserved}', the grid sets it")
-        for key in ("data", "splits"):
-            records = {label: as_record(value, key) for label, value in getattr(self, key).items()}
-            object.__setattr__(self, key, records)
-        object.__setattr__(self, "seeds", _checked_seeds(self.name, "seeds", self.seeds))
-        for label in self.methods:
-            self.seeds_of(label)
-        for label in self.splits:
-            self._check_share(label)
-        for label in self.described:
-            if label not in self.splits:
-                close = nearest(label, list(self.splits))
-                raise ConfigError(f"plan '{self.name}': described names a split '{label}' that the plan lacks{close}")
-        if self.baseline != "" and (not isinstance(self.baseline, str) or self.baseline not in self.methods):
-            close = nearest(str(self.baseline), list(self.methods))
+    name: Text
+    title: Text = Field(default_factory=lambda known: known["name"])
+    data: Annotated[dict[str, Record], Field(min_length=1)]
+    splits: Annotated[dict[str, Record], Field(min_length=1)]
+    methods: Annotated[dict[str, Record], Field(min_length=1)]
+    seeds: tuple[int, ...] = (0,)
+    base: Record = Field(default_factory=dict)
+    skip: Annotated[tuple[SkipRule, ...], Field(strict=False)] = ()
+    described: dict[str, str] = Field(default_factory=dict)
+    baseline: str = ""
+    analyses: dict[str, Record] = Field(default_factory=dict)
+
+    @classmethod
+    def from_mapping(cls, content: Mapping[str, Any]) -> "Plan":
+        """The plan in a mapping, such as a YAML file holds.
+
+        Raises:     ConfigError for an unknown key, a missing one, or a value that does not fit
+        """
+        return validate(cls, content, f"plan '{content['name']}'" if "name" in content else "plan")
+
+    def to_mapping(self) -> Record:
+        """The plan as plain JSON values; `from_mapping` reads them again."""
+        rules = [rule.model_dump(exclude_none=True) for rule in self.skip]
+        return _as_json({key: getattr(self, key) for key in type(self).model_fields} | {"skip": rules})
+
+    def with_splits(self, splits: Mapping[str, Record], described: Mapping[str, str] | None = None) -> "Plan":
+        """The plan with other splits, and other words for them; checked anew."""
+        words = self.described if described is None else described
+        return type(self).from_mapping({**self.to_mapping(), "splits": dict(splits), "described": dict(words)})
+
+    @property
+    def hash(self) -> str:
+        """Sixteen hexadecimal digits that stand for the whole plan."""
+        return hash_of(self.to_mapping())
+
+    @property
+    def unexpanded_splits(self) -> list[str]:
+        """Labels of the splits that `prepare_study` must build or expand before there are cells."""
+        keys = {"ladder": {"build", "rungs"}, "domains": {"pairs"}}
+        return [label for label, split in self.splits.items() if keys.get(split["name"], set()) & split.keys()]
+
+    def ladder_to_build(self) -> tuple[str, LadderBuild] | None:
+        """The label of the split whose ladder is to be built, and how; None where there is none.
+
+        Raises:     ConfigError for several of them, or several data sets to build it on
+        """
+        labels = [label for label, split in self.splits.items() if split["name"] == "ladder" and "build" in split]
+        if not labels:
+            return None
+        label = labels[0]
+        where, settings = f"plan '{self.name}': splits: {label}", self.splits[label]["build"]
+        if len(labels) > 1:
             raise ConfigError(
-                f"plan '{self.name}': baseline names a method '{self.baseline}' that the plan lacks{close}"
+                f"plan '{self.name}': splits: a plan builds one ladder",
+                got=labels,
+                hint="Give the others the path of a file.",
             )
-        for name, settings in self.analyses.items():
-            if not isinstance(settings, Mapping):
-                raise ConfigError(f"plan '{self.name}': analyses: {name} must be a mapping of settings", got=settings)
-        object.__setattr__(self, "skip", tuple(_checked_rule(self, rule) for rule in self.skip))
+        if "path" in self.splits[label]:
+            raise ConfigError(f"{where}: path and build exclude each other", hint="State one of them.")
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"{where}: build must be a mapping", got=settings, hint="Use {by: groups, rungs: 4}.")
+        if len(self.data) > 1:
+            raise ConfigError(f"{where}: a ladder is built on the only data set of a plan", got=list(self.data))
+        return label, validate(LadderBuild, settings, f"{where}: build")
 
     def seeds_of(self, method: str) -> tuple[int, ...]:
         """The seeds a method runs with."""
-        own = self.methods[method].get("seeds")
-        return self.seeds if own is None else _checked_seeds(self.name, f"methods: {method}: seeds", own)
+        return tuple(self.methods[method].get("seeds", self.seeds))
 
-    def runs_on(self, split: str, method: str, seed: int) -> bool:
-        """Whether a method runs on a split with a seed; rules that skip cells stand besides."""
-        own = self.splits[split]
-        return (
-            seed in self.seeds_of(method)
-            and method in own.get("methods", self.methods)
-            and seed in own.get("seeds", (seed,))
-        )
-
-    def _check_share(self, split: str) -> None:
-        """Refuse a split that names methods or seeds the plan lacks, or on which nothing would run."""
-        where, own = f"splits: {split}", self.splits[split]
-        methods = own.get("methods", list(self.methods))
-        if not isinstance(methods, (list, tuple)) or len({str(each) for each in methods}) < len(methods):
-            raise ConfigError(f"plan '{self.name}': {where}: methods must be a list of different labels", got=methods)
-        for method in methods:
-            if method not in self.methods:
-                close = nearest(str(method), list(self.methods))
-                raise ConfigError(f"plan '{self.name}': {where} names a method '{method}' that the plan lacks{close}")
-        seeds = _checked_seeds(self.name, f"{where}: seeds", own["seeds"]) if "seeds" in own else None
-        known = {seed for method in methods for seed in self.seeds_of(method)}
-        unknown = set(seeds or ()) - known
-        if unknown or not known:
-            raise ConfigError(
-                f"plan '{self.name}': {where}: its methods run with seeds {sorted(known)}", got=sorted(unknown)
-            )
-
-    def cells(self, complete: Callable[[Record], Record] | None = None) -> list[Cell]:
+    def cells(self, complete: Callable[[Record], Record] = lambda config: config) -> list[Cell]:
         """The grid, seed after seed, so that every method has a first result early.
 
         `complete` checks a configuration and writes its defaults out before it is hashed.
 
-        Raises:     ConfigError if two places of the grid are the same configuration
+        Raises:     ConfigError if two cells of the grid have the same configuration, or one that is not JSON
         """
         cells: dict[str, Cell] = {}
-        every_seed = dict.fromkeys(seed for method in self.methods for seed in self.seeds_of(method))
-        for seed, data, split, method in product(every_seed, self.data, self.splits, self.methods):
-            if not self.runs_on(split, method, seed):
-                continue
+        for data, split, method, seed in self._grid():
             overrides = {key: value for key, value in self.methods[method].items() if key != "seeds"}
             own = {key: value for key, value in self.splits[split].items() if key not in ("methods", "seeds")}
             config = {**self.base, **overrides, "data": self.data[data], "split": own, "seed": seed}
-            full = _as_json(complete(_as_json(config)) if complete else config)
-            cell = Cell(
-                name_of_cell(full), data, split, method, seed, full, self._reason_to_skip(data, split, method, seed)
-            )
+            full = _as_json(complete(_as_json(config)))
+            labels = {"data": data, "split": split, "method": method, "seed": seed}
+            reasons = [rule.why for rule in self.skip if rule.labels().items() <= labels.items()]
+            cell = Cell(hash_of(full), data, split, method, seed, full, reasons[0] if reasons else "")
             if cell.name in cells:
                 raise ConfigError(
                     f"plan '{self.name}': {cells[cell.name]} and {cell} are the same configuration",
@@ -166,36 +187,104 @@ class Plan:
             cells[cell.name] = cell
         return list(cells.values())
 
-    def _reason_to_skip(self, data: str, split: str, method: str, seed: int) -> str:
-        place = dict(zip(AXES, (data, split, method, seed), strict=True))
-        for rule in self.skip:
-            if all(place[axis] == label for axis, label in rule.items() if axis != "why"):
-                return str(rule["why"])
-        return ""
+    def _grid(self) -> Iterator[tuple[str, str, str, int]]:
+        all_seeds = dict.fromkeys(seed for method in self.methods for seed in self.seeds_of(method))
+        for seed, data, split, method in product(all_seeds, self.data, self.splits, self.methods):
+            own = self.splits[split]
+            if (
+                seed in self.seeds_of(method)
+                and method in own.get("methods", self.methods)
+                and seed in own.get("seeds", (seed,))
+            ):
+                yield data, split, method, seed
 
+    @field_validator("data", "splits", "methods", mode="before")
     @classmethod
-    def from_mapping(cls, content: Mapping[str, Any]) -> "Plan":
-        """The plan in a mapping, such as a YAML file holds; an unknown key is refused with the nearest one."""
-        known = [part.name for part in fields(cls)]
-        for key in content:
-            if key not in known:
-                raise ConfigError(f"a plan has no '{key}'{nearest(str(key), known)} (it has: {', '.join(known)})")
-        missing = [key for key in ("name", "data", "splits", "methods") if key not in content]
-        if missing:
+    def _check_labels(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        for label in value:
+            if not isinstance(label, str) or not label:
+                raise ConfigError(
+                    f"plan '{info.data.get('name')}': {info.field_name}: a label must be a string that is not empty",
+                    got=label,
+                )
+        if info.field_name == "methods":
+            return dict(value)
+        return {label: as_record(record, str(info.field_name).removesuffix("s")) for label, record in value.items()}
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _check_seeds(cls, value: Any, info: ValidationInfo) -> tuple[int, ...]:
+        return _checked_seeds(f"plan '{info.data.get('name')}': seeds", value)
+
+    @model_validator(mode="after")
+    def _check(self) -> "Plan":
+        owner = f"plan '{self.name}'"
+        for where, settings in {"base": self.base, **{f"methods: {k}": v for k, v in self.methods.items()}}.items():
+            for reserved in ("data", "split", "seed"):
+                if reserved in settings:
+                    raise ConfigError(f"{owner}: {where} may not hold '{reserved}', the grid sets it")
+            if "seeds" in settings:
+                _checked_seeds(f"{owner}: {where}: seeds", settings["seeds"])
+        for label in self.splits:
+            self._check_share(f"{owner}: splits: {label}", self.splits[label])
+        self.ladder_to_build()
+        for label in self.described:
+            self._check_split(f"{owner}: described", label)
+        if self.baseline:
+            _check_known(f"{owner}: baseline", "method", self.baseline, list(self.methods))
+        for rule in self.skip:
+            self._check_rule(f"{owner}: a skip rule", rule)
+        return self
+
+    def _check_share(self, where: str, split: Record) -> None:
+        """Refuse a split that names methods or seeds the plan lacks, or on which nothing would run."""
+        methods = split.get("methods", list(self.methods))
+        if not isinstance(methods, list) or len({str(method) for method in methods}) < len(methods):
+            raise ConfigError(f"{where}: methods must be a list of different labels", got=methods)
+        for method in methods:
+            _check_known(where, "method", method, list(self.methods))
+        seeds = _checked_seeds(f"{where}: seeds", split["seeds"]) if "seeds" in split else ()
+        known = {seed for method in methods for seed in self.seeds_of(method)}
+        unknown = sorted(set(seeds) - known)
+        if unknown or not known:
+            raise ConfigError(f"{where}: its methods run with seeds {sorted(known)}", got=unknown)
+
+    def _check_rule(self, where: str, rule: SkipRule) -> None:
+        labels = rule.labels()
+        if not labels:
             raise ConfigError(
-                f"a plan needs '{missing[0]}'", got=sorted(content), hint="Use name, data, splits and methods."
+                f"{where} needs a label", got={"why": rule.why}, hint="Add a data, split, method or seed."
             )
-        return cls(**{"title": content["name"], **content})
+        known: dict[str, Sequence[Any]] = {
+            "data": list(self.data),
+            "method": list(self.methods),
+            "seed": [seed for method in self.methods for seed in self.seeds_of(method)],
+        }
+        for axis, label in labels.items():
+            if axis == "split":
+                self._check_split(where, label)
+            else:
+                _check_known(where, axis, label, known[axis])
 
-    def to_mapping(self) -> Record:
-        """The mapping that `from_mapping` would make this plan of."""
-        content: Record = _as_json({part.name: getattr(self, part.name) for part in fields(self)})
-        return content
+    def _check_split(self, where: str, label: str) -> None:
+        # The labels of rungs and pairs are known once their split is expanded.
+        if not any(label.startswith(f"{split} ") for split in self.unexpanded_splits):
+            _check_known(where, "split", label, list(self.splits))
 
-    @property
-    def hash(self) -> str:
-        """Sixteen digits that stand for the whole plan."""
-        return hash_of(self.to_mapping())
+
+def _check_known(where: str, kind: str, label: Any, known: Sequence[Any]) -> None:
+    if label not in known:
+        close = nearest(str(label), [str(name) for name in known])
+        raise ConfigError(f"{where} names a {kind} '{label}' that the plan lacks{close}")
+
+
+def _checked_seeds(where: str, seeds: Any) -> tuple[int, ...]:
+    are_seeds = isinstance(seeds, (list, tuple)) and all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
+    if not are_seeds or not seeds or len(set(seeds)) < len(seeds):
+        raise ConfigError(f"{where} must be a list of different integers >= 0", got=seeds)
+    return tuple(seeds)
 
 
 def _as_json(content: Any) -> Any:
@@ -203,42 +292,3 @@ def _as_json(content: Any) -> Any:
         return json.loads(json.dumps(content, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError) as problem:
         raise ConfigError(f"a plan and its cells must be JSON without NaN or infinity ({problem})") from None
-
-
-def _check_labelled(plan: str, key: str, value: Any) -> None:
-    if not isinstance(value, Mapping) or not value:
-        raise ConfigError(f"plan '{plan}': {key} must be a mapping of labels that is not empty", got=value)
-    for label, record in value.items():
-        if not isinstance(label, str) or not label:
-            raise ConfigError(f"plan '{plan}': a label in {key} must be a text", got=label)
-        if not isinstance(record, Mapping) and not (isinstance(record, str) and key != "methods"):
-            raise ConfigError(f"plan '{plan}': {key}: {label} must be a mapping of settings", got=record)
-
-
-def _checked_seeds(plan: str, key: str, seeds: Any) -> tuple[int, ...]:
-    whole = isinstance(seeds, (list, tuple)) and all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
-    if not whole or not seeds or len(set(seeds)) < len(seeds):
-        raise ConfigError(f"plan '{plan}': {key} must be a list of different whole numbers >= 0", got=seeds)
-    return tuple(seeds)
-
-
-def _checked_rule(plan: Plan, rule: Any) -> Record:
-    hint = 'Write a mapping such as {method: raw, why: "..."}.'
-    if not isinstance(rule, Mapping) or not rule.get("why") or len(rule) < 2:
-        raise ConfigError(f"plan '{plan.name}': a skip rule needs a label and a 'why'", got=rule, hint=hint)
-    labels: dict[str, list[Any]] = {
-        "data": list(plan.data),
-        "split": list(plan.splits),
-        "method": list(plan.methods),
-        "seed": [seed for method in plan.methods for seed in plan.seeds_of(method)],
-    }
-    for axis, label in rule.items():
-        if axis == "why":
-            continue
-        if axis not in labels:
-            raise ConfigError(
-                f"plan '{plan.name}': a skip rule has no '{axis}'{nearest(str(axis), list(AXES))}", hint=hint
-            )
-        if label not in labels[axis]:
-            raise ConfigError(f"plan '{plan.name}': a skip rule names a {axis} that the plan lacks", got=label)
-    return dict(rule)

@@ -1,16 +1,12 @@
-"""Plans that ship with the package or come from a file, and the cells they become."""
+"""Plans that ship with the package or come from a file. Loading one reads and checks it; it computes nothing."""
 
 from importlib.resources import files
 from pathlib import Path
 
-from unseen.core.config import Record, canonical_json, parse_record, read_yaml
+from unseen.core.config import parse_record, read_yaml
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
-from unseen.data import Catalogue, check_images, load_catalogue
-from unseen.runs.recipe import prepare
-from unseen.studies.expand_splits import expanded
-from unseen.studies.plan import Cell, Plan
-from unseen.studies.plan_ladder import with_built_ladder
+from unseen.studies.plan import Plan
 
 
 def shipped_plans() -> dict[str, Path]:
@@ -20,22 +16,16 @@ def shipped_plans() -> dict[str, Path]:
 
 
 def study_folder(plan: str) -> Path:
-    """The folder of a study when nobody states one."""
+    """The default folder of a study."""
     return Path("out") / plan
 
 
-def load_plan(
-    name: str,
-    data: str | None = None,
-    *,
-    ladder: str | None = None,
-    folder: Path | None = None,
-    cache: Path | None = None,
-) -> Plan:
-    """A plan by its name or from a YAML file, with a split for each rung and each pair that it asks for.
+def load_plan(name: str, data: str | None = None, *, ladder: str | None = None) -> Plan:
+    """Read and check a plan by its name or from a YAML file; `prepare_study` then builds and expands its splits.
 
-    `data` puts other data in the place of the plan's own, `ladder` another file in the place of its ladder. A ladder
-    that the plan says how to build is built into `folder`, out/NAME when left out.
+    `data` replaces the plan's data, `ladder` the file of its ladder.
+
+    Raises:     ConfigError for an unknown plan, or one that does not fit
     """
     shipped = shipped_plans()
     if name in shipped:
@@ -51,27 +41,18 @@ def load_plan(
     if data is not None:
         record = parse_record(data)
         content["data"] = {record["name"]: record}
-    if ladder is None:
-        content = with_built_ladder(content, folder or study_folder(str(content.get("name"))), cache=cache)
-    return Plan.from_mapping(expanded(content, ladder))
+    plan = Plan.from_mapping(content)
+    return plan if ladder is None else _with_ladder(plan, ladder)
 
 
-def plan_cells(plan: Plan) -> list[Cell]:
-    """The plan's cells, each with its complete recipe, so that its name stands for every setting and for the data.
-
-    Image files that a cell trains on at full depth are decoded once here, so that a broken one is named before a cell
-    begins; the other depths decode every image when they fill their cache.
-    """
-    loaded: dict[str, Catalogue] = {}
-
-    def load(record: Record) -> Catalogue:
-        # Many cells share their data; it is read once.
-        name = canonical_json(record)
-        if name not in loaded:
-            loaded[name] = load_catalogue(record)
-        return loaded[name]
-
-    cells = plan.cells(lambda config: prepare(config, load).recipe.to_mapping())
-    for name in {canonical_json(cell.config["data"]) for cell in cells if cell.config["depth"] == "full"}:
-        check_images(loaded[name])
-    return cells
+def _with_ladder(plan: Plan, path: str) -> Plan:
+    """The plan with another ladder file in all its splits of a ladder."""
+    if not any(record["name"] == "ladder" for record in plan.splits.values()):
+        raise ConfigError("the study has no split of a ladder", got=path, hint="Leave --ladder out.")
+    splits = {
+        label: {key: value for key, value in record.items() if key != "build"} | {"path": path}
+        if record["name"] == "ladder"
+        else record
+        for label, record in plan.splits.items()
+    }
+    return plan.with_splits(splits)

@@ -1,4 +1,8 @@
-"""The store of a study: one file in which a result, once acknowledged, is never lost, doubled or altered."""
+"""The store of a study: one SQLite file in which a result, once acknowledged, is never lost, duplicated or altered.
+
+It is the truth about a study: reports and analyses read the results of cells from here. The `result.json` in a cell's
+folder is that run's own record, from which the row in the store was made; nothing reads it after that.
+"""
 
 import hashlib
 import json
@@ -34,33 +38,23 @@ _TABLES = (
         digest TEXT NOT NULL)""",
     "CREATE TABLE progress (cell TEXT PRIMARY KEY REFERENCES cells (name), content TEXT NOT NULL)",
 )
-SCHEMA = Schema(application=int.from_bytes(b"unsn", "big"), number=1, tables=_TABLES)
-# A row of cells carries a digest of these columns; the heartbeat is no truth and stays outside.
+SCHEMA = Schema(application=int.from_bytes(b"unsn", "big"), version=1, tables=_TABLES)
 
 _SEALED = (
-    "name",
-    "position",
-    "data",
-    "split",
-    "method",
-    "seed",
-    "config",
-    "state",
-    "owner",
-    "attempts",
-    "faults",
-    "error",
-)
-_LONGEST_ERROR = 2000
+    "name", "position", "data", "split", "method", "seed", "config", "state", "owner", "attempts", "faults", "error"
+)  # fmt: skip
+"""The columns of a cell that its digest covers; the heartbeat decides nothing lasting and is left out."""
+
+_MAX_ERROR_LENGTH = 2000
 
 
 class ClaimLostError(StoreError):
-    """A cell that another process took over: what the late one brings is refused."""
+    """A cell that another process took over: the result of the late one is refused."""
 
 
 @dataclass(frozen=True)
 class CellState:
-    """A cell and how far it came; `faults` counts the attempts that ended by an unexpected error or a death."""
+    """A cell and its state; `faults` counts the attempts that ended with an unexpected error or a dead process."""
 
     cell: Cell
     state: State
@@ -72,7 +66,7 @@ class CellState:
 
 @dataclass(frozen=True)
 class Result:
-    """What a cell gave, and when (UTC)."""
+    """What a cell returned, and when (UTC)."""
 
     cell: Cell
     content: Record
@@ -80,16 +74,16 @@ class Result:
 
 
 def create_store(path: Path) -> None:
-    """Make an empty store if there is none."""
+    """Create an empty store if there is none."""
     made_by = canonical_json(version("unseen"))
     first = ("INSERT INTO meta VALUES ('created_by', ?, ?)", (made_by, _digest("created_by", made_by)))
     create_database(path, SCHEMA, rows=[first])
 
 
 class Store:
-    """An open store; its methods are short transactions, each whole or absent, safe among processes and threads.
+    """An open store. Its methods are short atomic transactions, safe among processes and threads.
 
-    `max_attempts` is the number of faults after which a cell counts as failed. `clock` gives seconds since 1970.
+    `max_attempts` is the number of faults after which a cell counts as failed. `clock` returns seconds since 1970.
 
     Raises:     StoreError if the file is missing, damaged, foreign, of a newer schema, or on a network file system
     """
@@ -116,8 +110,8 @@ class Store:
     def set_plan(self, cells: Sequence[Cell], plan: Mapping[str, Any]) -> None:
         """Make these cells the current plan: new ones wait, known ones keep their state and results.
 
-        Cells of earlier plans stay with their results but are neither run nor reported until a plan names them again.
-        Doing it twice changes nothing.
+        Cells of earlier plans keep their results but are neither run nor reported until a plan names them again.
+        Calling it twice changes nothing.
         """
         with self._database.writing() as execute:
             known = {row["name"]: row for row in execute("SELECT * FROM cells")}
@@ -127,48 +121,40 @@ class Store:
                     self._change(execute, row, position=None)
             for position, cell in enumerate(cells):
                 if hash_of(cell.config) != cell.name:
-                    raise StoreError(f"cell {cell.name} ({cell}) does not bear the name of its configuration")
-                places = {"position": position, "data": cell.data, "split": cell.split, "method": cell.method}
+                    raise StoreError(f"cell {cell.name} ({cell}) is not named by the hash of its configuration")
+                labels = {"position": position, "data": cell.data, "split": cell.split, "method": cell.method}
                 row = known.get(cell.name)
                 if row is None:
-                    config = canonical_json(cell.config)
-                    state, error = ("skipped", cell.skip) if cell.skip else ("waiting", None)
-                    full = dict.fromkeys(_SEALED) | places | {"name": cell.name, "seed": cell.seed, "config": config}
-                    full |= {"state": state, "error": error, "attempts": 0, "faults": 0}
-                    execute(
-                        f"INSERT INTO cells ({', '.join(_SEALED)}, digest) VALUES ({'?,' * len(_SEALED)} ?)",  # noqa: S608
-                        (*(full[key] for key in _SEALED), _digest_of_row(full)),
-                    )
+                    self._insert(execute, cell, labels)
                 elif cell.skip and row["state"] in ("waiting", "failed", "skipped"):
-                    self._change(execute, row, **places, state="skipped", error=cell.skip)
+                    self._change(execute, row, **labels, state="skipped", error=cell.skip)
                 elif not cell.skip and row["state"] == "skipped":
-                    self._change(execute, row, **places, state="waiting", error=None)
+                    self._change(execute, row, **labels, state="waiting", error=None)
                 else:
-                    self._change(execute, row, **places)
+                    self._change(execute, row, **labels)
             for key, value in (("plan", dict(plan)), ("plan_hash", hash_of(plan))):
                 text = canonical_json(value)
                 execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, text, _digest(key, text)))
 
     def claim(self, owner: str, *, stale_after: float = 60.0, watched: Collection[str] = ()) -> Cell | None:
-        """Take the next cell of the plan for a process (`processes.identity`), or None if no cell waits.
+        """Claim the next cell of the plan for a process (`processes.identity`); None if no cell waits.
 
-        A running cell whose process died is taken back first; that counts as a fault. For a process of this boot only
-        its life counts, so a step of the clock cannot take a cell from it; for any other, `stale_after` seconds
-        without a heartbeat do (a heartbeat far in the future means that the clock was set back).
+        Running cells whose process died are taken back first; that counts as a fault. A process of this boot is dead if
+        it does not run, so a step of the clock cannot take its cell; any other is dead after `stale_after` seconds
+        without a heartbeat (a heartbeat far in the future means that the clock was set back).
 
-        Owners in `watched` are left alone: the caller looks after them and may yet hold the result of one that died.
+        Owners in `watched` are left alone: the caller looks after them and may yet hold the result of a dead one.
         """
         now = self._clock()
         with self._database.writing() as execute:
-            for row in execute("SELECT * FROM cells WHERE state = 'running'").fetchall():
-                if row["owner"] in watched:
-                    continue
-                if self._is_dead(row) or (
-                    not is_here(row["owner"]) and abs(now - (row["heartbeat"] or 0)) > stale_after
-                ):
+            for row in self._running(execute):
+                is_stale = not is_here(row["owner"]) and abs(now - (row["heartbeat"] or 0)) > stale_after
+                if row["owner"] not in watched and (self._is_dead(row) or is_stale):
                     self._count_fault(execute, row, "its process died", is_final=False)
-            waiting = "state = 'waiting' AND position IS NOT NULL ORDER BY attempts, position LIMIT 1"
-            row = execute(f"SELECT * FROM cells WHERE {waiting}").fetchone()  # noqa: S608
+            row = execute(
+                "SELECT * FROM cells WHERE state = 'waiting' AND position IS NOT NULL "
+                "ORDER BY attempts, position LIMIT 1"
+            ).fetchone()
             if row is None:
                 return None
             cell = self._cell(row)
@@ -177,20 +163,22 @@ class Store:
             return cell
 
     def beat(self, name: str, owner: str, progress: Mapping[str, Any] | None = None) -> bool:
-        """Say that a cell is being worked on, and how far it is; False if the claim is no longer the owner's."""
+        """Record that a cell is still being run, and how far it is; False if the claim is no longer the owner's."""
         with self._database.writing() as execute:
-            condition = "WHERE name = ? AND owner = ? AND state = 'running'"
-            changed = execute(f"UPDATE cells SET heartbeat = ? {condition}", (self._clock(), name, owner)).rowcount  # noqa: S608
+            changed = execute(
+                "UPDATE cells SET heartbeat = ? WHERE name = ? AND owner = ? AND state = 'running'",
+                (self._clock(), name, owner),
+            ).rowcount
             if changed and progress is not None:
                 execute("INSERT OR REPLACE INTO progress VALUES (?, ?)", (name, canonical_json(dict(progress))))
             return bool(changed)
 
     def finish(self, name: str, owner: str, content: Mapping[str, Any]) -> None:
-        """Write a cell's result and mark it done, in one transaction; once this returns the result is durable.
+        """Write a cell's result and mark it done, in one transaction; once this returns, the result is durable.
 
-        Doing it twice with the same content changes nothing.
+        Calling it twice with the same content changes nothing.
 
-        Raises:     StoreError if the claim was taken by another, or the content is not JSON
+        Raises:     StoreError if another process claimed the cell, or the content is not JSON
         """
         try:
             text = canonical_json(dict(content))
@@ -205,47 +193,44 @@ class Store:
                     return
             self._check_claim(row, owner)
             finished_at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
-            execute(
-                "INSERT INTO results VALUES (?, ?, ?, ?)", (name, text, finished_at, _digest(name, text, finished_at))
-            )
+            values = (name, text, finished_at, _digest(name, text, finished_at))
+            execute("INSERT INTO results VALUES (?, ?, ?, ?)", values)
             execute("DELETE FROM progress WHERE cell = ?", (name,))
             self._change(execute, row, state="done", error=None)
 
     def fail(self, name: str, owner: str, error: str, *, is_final: bool = False) -> State:
-        """Count a fault of a cell: it waits again, or has failed if that is final or the faults are too many."""
+        """Count a fault of a cell: it waits again, or has failed if the fault is final or one too many."""
         with self._database.writing() as execute:
             row = self._row(execute, name)
             self._check_claim(row, owner)
             return self._count_fault(execute, row, error, is_final=is_final)
 
-    def abandon(self, owner: str, error: str) -> list[str]:
-        """Count a fault for each cell that a dead owner held; gives the names of those cells."""
+    def abandon(self, owner: str, error: str) -> None:
+        """Count a fault for each cell that a dead owner was running."""
         with self._database.writing() as execute:
-            rows = execute("SELECT * FROM cells WHERE state = 'running' AND owner = ?", (owner,)).fetchall()
-            for row in rows:
+            for row in self._running(execute, owner):
                 self._count_fault(execute, row, error, is_final=False)
-            return [row["name"] for row in rows]
 
     def release(self, owner: str) -> None:
-        """Give back what an owner holds without counting a fault: it was interrupted, the cell did no wrong."""
+        """Give back the cells of an owner that was interrupted, without counting a fault."""
         with self._database.writing() as execute:
-            for row in execute("SELECT * FROM cells WHERE state = 'running' AND owner = ?", (owner,)).fetchall():
+            for row in self._running(execute, owner):
                 self._change(execute, row, state="waiting", owner=None)
 
     def release_interrupted(self) -> int:
-        """Give back, without a fault, every running cell whose process is gone; gives how many run on elsewhere.
+        """Give back, without a fault, every running cell whose process is gone; returns how many still run elsewhere.
 
         Only for a runner that holds the lock of the study: it knows that processes of another boot are gone too.
         """
         with self._database.writing() as execute:
-            rows = execute("SELECT * FROM cells WHERE state = 'running'").fetchall()
+            rows = self._running(execute)
             gone = [row for row in rows if self._is_dead(row) or not is_here(row["owner"])]
             for row in gone:
                 self._change(execute, row, state="waiting", owner=None)
             return len(rows) - len(gone)
 
     def retry_failed(self) -> int:
-        """Let the failed cells of the plan wait again with no faults; gives how many there were."""
+        """Let the failed cells of the plan wait again, with no faults; returns how many there were."""
         with self._database.writing() as execute:
             rows = execute("SELECT * FROM cells WHERE state = 'failed' AND position IS NOT NULL").fetchall()
             for row in rows:
@@ -281,17 +266,17 @@ class Store:
         return dict.fromkeys(STATES, 0) | {row[0]: row[1] for row in rows}
 
     def plan(self) -> Record:
-        """The current plan as `set_plan` was given it; empty before the first."""
+        """The current plan as `set_plan` took it; empty before the first."""
         with self._database.reading() as execute:
-            found = execute("SELECT * FROM meta WHERE key = 'plan'").fetchone()
-            if found is None:
+            row = execute("SELECT * FROM meta WHERE key = 'plan'").fetchone()
+            if row is None:
                 return {}
-            if not _is_sealed(found["digest"], "plan", found["value"]):
+            if not _is_sealed(row["digest"], "plan", row["value"]):
                 raise StoreError(f"{self.path} is damaged: its plan is not what was written")
-            return dict(json.loads(found["value"]))
+            return dict(json.loads(row["value"]))
 
     def progress(self) -> dict[str, Record]:
-        """How far the running cells said they are: for the eye only, never for a decision."""
+        """The last progress of the running cells: for display only, never for a decision."""
         with self._database.reading() as execute:
             rows = execute(
                 "SELECT cell, progress.content FROM progress JOIN cells ON cell = name AND state = 'running'"
@@ -299,7 +284,7 @@ class Store:
             return {row["cell"]: json.loads(row["content"]) for row in rows.fetchall()}
 
     def snapshot(self, path: Path) -> None:
-        """Copy the store as it is at one instant, for reports: a long read of the copy holds up nobody."""
+        """Copy the store as it is at one instant: a long read of the copy blocks no writer."""
         self._database.copy_to(path)
 
     # Inside
@@ -310,8 +295,21 @@ class Store:
             raise StoreError(f"{self.path} has no cell {name}")
         return row
 
-    def _change(self, execute: Execute, row: sqlite3.Row, **columns: Any) -> None:
-        self._cell(row)  # what is damaged must not get a fresh digest
+    def _running(self, execute: Execute, owner: str | None = None) -> list[sqlite3.Row]:
+        rows: list[sqlite3.Row] = execute("SELECT * FROM cells WHERE state = 'running'").fetchall()
+        return [row for row in rows if owner is None or row["owner"] == owner]
+
+    def _insert(self, execute: Execute, cell: Cell, labels: Record) -> None:
+        row = dict.fromkeys(_SEALED) | labels | {"name": cell.name, "seed": cell.seed, "attempts": 0, "faults": 0}
+        row |= {"config": canonical_json(cell.config), "state": "waiting"}
+        row |= {"state": "skipped", "error": cell.skip} if cell.skip else {}
+        execute(
+            f"INSERT INTO cells ({', '.join(_SEALED)}, digest) VALUES ({'?,' * len(_SEALED)} ?)",  # noqa: S608
+            (*(row[key] for key in _SEALED), _digest_of_row(row)),
+        )
+
+    def _change(self, execute: Execute, row: sqlite3.Row, **columns: object) -> None:
+        self._cell(row)  # a damaged row must not get a fresh digest
         new = {key: row[key] for key in _SEALED} | columns
         if any(new[key] != row[key] for key in columns):
             assignments = ", ".join(f"{name} = ?" for name in (*columns, "digest"))
@@ -325,7 +323,7 @@ class Store:
         state: State = "failed" if is_final or faults >= self.max_attempts else "waiting"
         if state == "failed" and not is_final:
             error = f"{error} (the last of {faults} attempts that went wrong)"
-        self._change(execute, row, state=state, faults=faults, error=_fit_to_keep(error))
+        self._change(execute, row, state=state, faults=faults, error=_storable(error))
         return state
 
     def _check_claim(self, row: sqlite3.Row, owner: str) -> None:
@@ -359,7 +357,7 @@ class Store:
         return Result(cell, json.loads(row["content"]), row["finished_at"])
 
 
-def _digest(*content: Any) -> str:
+def _digest(*content: object) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
@@ -367,15 +365,15 @@ def _digest_of_row(row: Mapping[str, Any]) -> str:
     return _digest(*(row[key] for key in _SEALED))
 
 
-def _is_sealed(digest: Any, *content: Any) -> bool:
+def _is_sealed(digest: object, *content: object) -> bool:
     try:
-        return bool(_digest(*content) == digest)
+        return _digest(*content) == digest
     except (TypeError, ValueError):  # a damaged column may come back as bytes or as infinity
         return False
 
 
-def _fit_to_keep(error: str) -> str:
-    """An error without the home folder of whoever ran it, of bounded length, and valid Unicode."""
+def _storable(error: str) -> str:
+    """An error message without the user's home folder, of bounded length, and valid Unicode."""
     home = os.path.expanduser("~")
     text = error if home in ("~", "/") else error.replace(home, "~")
-    return text.encode("utf-8", "replace").decode()[:_LONGEST_ERROR]
+    return text.encode("utf-8", "replace").decode()[:_MAX_ERROR_LENGTH]

@@ -1,4 +1,4 @@
-"""Guards: a non-finite number, or batches without pairs, stop a run before the optimiser moves (PROMISES R6, R7)."""
+"""Guards: a non-finite number, or batches without pairs, stop a run before the optimizer's step."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +13,8 @@ from unseen.core.files import write_json
 EMPTY_SHARE = 0.2
 EMPTY_PATIENCE = 10
 
+NamedParameters = Sequence[tuple[str, nn.Parameter]]
+
 
 def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
     """The Euclidean norm of all gradients together."""
@@ -20,17 +22,14 @@ def gradient_norm(parameters: Iterable[nn.Parameter]) -> Tensor:
     return nn.utils.get_total_norm(gradients)
 
 
-Named = Sequence[tuple[str, nn.Parameter]]
-
-
 @contextmanager
 def watched(
-    embeddings: Tensor, named_parameters: Named, *, step: int, names: Callable[[], list[str]], folder: Path
+    embeddings: Tensor, named_parameters: NamedParameters, *, step: int, names: Callable[[], list[str]], folder: Path
 ) -> Iterator[Callable[[Tensor, Tensor], Tensor]]:
-    """Stop before a step is applied if its loss or a gradient is not finite; say where, and keep what led to it.
+    """Stop before a step is applied if its loss or a gradient is not finite; name the part, and record the batch.
 
-    The block calls what it is given with the loss and the gradient norm: one look at their sum in the common case.
-    Parts are told apart only when that fails, or when the loss itself has refused the embeddings.
+    The block calls the yielded function with the loss and the gradient norm; in the common case only their sum is
+    checked. Parameters, embeddings and gradients are searched only when that fails, or when the loss refuses them.
     """
 
     def watch(value: Tensor, norm: Tensor) -> Tensor:
@@ -46,11 +45,16 @@ def watched(
 
 
 def _stop(
-    embeddings: Tensor, named: Named, value: Tensor | None, step: int, names: Callable[[], list[str]], folder: Path
+    embeddings: Tensor,
+    named: NamedParameters,
+    value: Tensor | None,
+    step: int,
+    names: Callable[[], list[str]],
+    folder: Path,
 ) -> None:
     part = _first_non_finite(value, embeddings, named)
     if part is None:
-        return  # every number is finite, only their squares overflow; or the batch is unfit for another reason
+        return  # every number is finite, only their squares overflow; or the batch is refused for another reason
     items = names()
     loss = None if value is None else repr(value.item())
     write_json(folder / "non_finite.json", {"step": step, "part": part, "loss": loss, "batch": items})
@@ -61,7 +65,7 @@ def _stop(
     )
 
 
-def _first_non_finite(value: Tensor | None, embeddings: Tensor, named: Named) -> str | None:
+def _first_non_finite(value: Tensor | None, embeddings: Tensor, named: NamedParameters) -> str | None:
     for name, parameter in named:
         if not torch.isfinite(parameter).all():
             return f"parameter {name}"
@@ -76,9 +80,9 @@ def _first_non_finite(value: Tensor | None, embeddings: Tensor, named: Named) ->
 
 
 def check_not_empty(empty: int, steps: int) -> None:
-    """Stop a run in which more than a fifth of the batches gave the loss nothing to learn from."""
+    """Stop a run in which more than a fifth of the batches had no pair or tuple for the loss."""
     if steps >= EMPTY_PATIENCE and empty > EMPTY_SHARE * steps:
         raise BatchError(
-            f"{empty} of the first {steps} batches gave the loss no pair or tuple to learn from",
+            f"{empty} of the first {steps} batches had no pair or tuple for the loss to learn from",
             hint="Use a sampler with per_class >= 2 and at least two classes in a batch, or another miner.",
         )

@@ -1,4 +1,4 @@
-"""Optimisers, and the parameter groups of what a run trains."""
+"""Optimizers, and the parameter groups of a run."""
 
 from typing import Any, Protocol
 
@@ -13,17 +13,17 @@ Groups = list[dict[str, Any]]
 
 
 class OptimizerSettings(Protocol):
-    """Settings that make an optimiser over parameter groups."""
+    """The settings of an optimizer."""
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
-        """The optimiser over parameter groups."""
+        """The optimizer over parameter groups."""
         ...
 
 
 def parameter_groups(objective: Objective) -> Groups:
     """The model's trainable parameters, then the groups that the method and the loss declare.
 
-    Raises: `ConfigError` for a model without a trainable parameter
+    Raises:     ConfigError for a model without a trainable parameter
     """
     trainable = [parameter for parameter in objective.model.parameters() if parameter.requires_grad]
     if not trainable:
@@ -41,12 +41,12 @@ def _can_be_fused(groups: Groups) -> bool:
 
 @optimizer("adam")
 class Adam:
-    """Adam, with weight decay as part of the gradient, as the papers train.
+    """Adam with L2 regularization (weight decay added to the gradient), as in the papers.
 
     Reference: Kingma and Ba, Adam, ICLR 2015, arXiv:1412.6980
     """
 
-    _kind: type[torch.optim.Optimizer] = torch.optim.Adam
+    _kind: type[torch.optim.Adam] = torch.optim.Adam
 
     def __init__(
         self,
@@ -65,10 +65,9 @@ class Adam:
         self.lr, self.weight_decay, self.beta1, self.beta2, self.eps = lr, weight_decay, beta1, beta2, eps
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
-        """The optimiser over parameter groups."""
-        betas = (self.beta1, self.beta2)
-        decay, is_fused = self.weight_decay, _can_be_fused(groups)
-        return self._kind(groups, lr=self.lr, betas=betas, eps=self.eps, weight_decay=decay, fused=is_fused)
+        """The optimizer over parameter groups."""
+        betas, is_fused = (self.beta1, self.beta2), _can_be_fused(groups)
+        return self._kind(groups, lr=self.lr, betas=betas, eps=self.eps, weight_decay=self.weight_decay, fused=is_fused)
 
 
 @optimizer("adamw")
@@ -102,7 +101,7 @@ class SGD:
         self.lr, self.weight_decay, self.momentum = lr, weight_decay, momentum
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
-        """The optimiser over parameter groups."""
+        """The optimizer over parameter groups."""
         return torch.optim.SGD(
             groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_can_be_fused(groups)
         )

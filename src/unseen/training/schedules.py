@@ -1,4 +1,4 @@
-"""Learning-rate schedules: pure functions of the step, so that there is no schedule state to save."""
+"""Learning-rate schedules: pure functions of the step, without a state to save."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def warmed_up(step: int, warmup: int) -> float:
 
 @schedule("constant")
 class Constant:
-    """The learning rate as it is, after an optional warm-up."""
+    """A constant learning rate, after an optional warm-up."""
 
     def __init__(self, *, warmup: int = 0) -> None:
         check_count("Constant", "warmup", warmup, at_least=0)
@@ -42,7 +42,7 @@ class Constant:
 
 @schedule("cosine")
 class Cosine:
-    """Half a cosine from 1 down to `floor`, after an optional warm-up.
+    """Cosine annealing from 1 to `floor`, after an optional warm-up.
 
     Reference: Loshchilov and Hutter, SGDR, ICLR 2017, arXiv:1608.03983
     """
@@ -60,7 +60,7 @@ class Cosine:
 
 @schedule("step")
 class Step:
-    """The learning rate times `decay` at each given share of the run, after an optional warm-up."""
+    """The learning rate is multiplied by `decay` at each share `at` of the run, after an optional warm-up."""
 
     def __init__(self, *, at: Sequence[float] = (0.6, 0.85), decay: float = 0.1, warmup: int = 0) -> None:
         for share in at:

@@ -1,6 +1,7 @@
-"""The stream of training batches: one loader for the whole run, started anywhere, the same for any worker count."""
+"""The stream of training batches: it can start at any step, and is the same for any number of loader workers."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -13,48 +14,40 @@ _ODD = 0x9E3779B97F4A7C15
 _BITS = 2**63 - 1
 
 
+@dataclass(frozen=True)
 class ItemKeys:
-    """The item_keys of batches `first` to `last` of a run; an image's key follows from seed, epoch, batch and place.
+    """The item keys of the batches `first` to `last` of a run; each follows from seed, epoch, batch and position.
 
-    With several views a batch holds the first view of all its images, then the second of all of them.
+    With several views a batch holds the first view of all its items, then the second view of all of them.
     """
 
-    def __init__(
-        self, dealt: Batches, indices: np.ndarray, seed: int, first: int, last: int, *, views: int = 1
-    ) -> None:
-        self.dealt, self.indices, self.seed, self.first, self.last = dealt, indices, seed, first, last
-        self.views = views
+    batches: Batches
+    indices: np.ndarray
+    seed: int
+    first: int
+    last: int
+    views: int = 1
 
     def __len__(self) -> int:
         return max(0, self.last - self.first)
 
     def __iter__(self) -> Iterator[list[ItemKey]]:
         for step in range(self.first, self.last):
-            epoch, batch = divmod(step, self.dealt.batches_per_epoch)
+            epoch, batch = divmod(step, self.batches.batches_per_epoch)
             key = derive(self.seed, "items", epoch, batch)
-            chosen = self.indices[self.dealt.batch(BatchPosition(epoch, batch))].tolist() * self.views
-            yield [ItemKey(index, (key + place * _ODD) & _BITS) for place, index in enumerate(chosen)]
+            items = self.indices[self.batches.batch(BatchPosition(epoch, batch))].tolist() * self.views
+            yield [ItemKey(index, (key + position * _ODD) & _BITS) for position, index in enumerate(items)]
 
 
-def stream(
-    items: CatalogueDataset,
-    dealt: Batches,
-    indices: np.ndarray,
-    *,
-    seed: int,
-    first: int,
-    last: int,
-    workers: int = 0,
-    views: int = 1,
-) -> Iterator[Batch]:
-    """Batches `first` to `last` of a run over the items at `indices`, each item in so many views.
+def stream(items: CatalogueDataset, keys: ItemKeys, *, workers: int = 0) -> Iterator[Batch]:
+    """Load the batches of these keys.
 
     Loader workers ask for batches ahead. Where the batches of an epoch follow from the embeddings of the one before,
-    nothing of it is asked for until that one is over: each epoch then has a loader of its own.
+    none is asked for until that one is over: each epoch then has a loader of its own.
     """
-    ends = [first, last]
-    if isinstance(dealt, EmbeddingAwareBatches):
-        next_epoch = (first // dealt.batches_per_epoch + 1) * dealt.batches_per_epoch
-        ends = [first, *range(next_epoch, last, dealt.batches_per_epoch), last]
-    parts = (ItemKeys(dealt, indices, seed, *part, views=views) for part in pairwise(ends))
-    return chain.from_iterable(make_loader(items, item_keys, workers=workers) for item_keys in parts)
+    ends = [keys.first, keys.last]
+    if isinstance(keys.batches, EmbeddingAwareBatches):
+        length = keys.batches.batches_per_epoch
+        ends[1:1] = range((keys.first // length + 1) * length, keys.last, length)
+    parts = (replace(keys, first=first, last=last) for first, last in pairwise(ends))
+    return chain.from_iterable(make_loader(items, part, workers=workers) for part in parts)

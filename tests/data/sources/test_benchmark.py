@@ -6,20 +6,18 @@ from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.data.sources._benchmark import (
+    Benchmark,
     ListedImage,
     PublishedCounts,
-    benchmark_catalogue,
     count_differences,
     find_image_root,
     missing_files,
     parse_integer,
     read_columns,
-    scan_class_folders,
-    wrong_folder_error,
 )
 
 NAMES = {1: "wren", 2: "crow"}
-AS_MADE = {"train": PublishedCounts(2, 1), "test": PublishedCounts(2, 1)}
+X = Benchmark("x", {"train": PublishedCounts(2, 1), "test": PublishedCounts(2, 1)})
 
 
 def write(root, *paths):
@@ -37,11 +35,12 @@ FOUR = [("b/2.jpg", 2), ("a/1.jpg", 1), ("b/1.jpg", 2), ("a/2.jpg", 1)]
 
 def test_images_stand_in_the_order_of_class_numbers_and_paths_whatever_the_order_of_the_list(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
-    one = benchmark_catalogue("x", tmp_path, listed(*FOUR), class_names=NAMES, published=AS_MADE)
-    other = benchmark_catalogue("x", tmp_path, listed(*FOUR[::-1]), class_names=NAMES, published=AS_MADE)
+    one = X.catalogue(tmp_path, listed(*FOUR), NAMES)
+    other = X.catalogue(tmp_path, listed(*FOUR[::-1]), NAMES)
     assert one.ids == other.ids == ("a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg")
     assert one.class_names == ("wren", "crow")
     assert one.labels.tolist() == [0, 0, 1, 1]
+    assert one.fixed_split is not None
     assert one.fixed_split.tolist() == ["train", "train", "test", "test"]
     assert one.is_query is None
     assert one.notes == ()
@@ -51,18 +50,14 @@ def test_images_stand_in_the_order_of_class_numbers_and_paths_whatever_the_order
 def test_a_class_without_images_is_no_class_and_is_told(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
     names = NAMES | {3: "owl"}
-    found = benchmark_catalogue(
-        "x", tmp_path, listed(*FOUR), class_names=names, published={"test": PublishedCounts(3, 2)}
-    )
+    found = Benchmark("x", {"test": PublishedCounts(3, 2)}).catalogue(tmp_path, listed(*FOUR), names)
     assert found.class_names == ("wren", "crow")
     assert found.notes == ("the test part has 2 images of 1 classes; the published one has 3 images of 2 classes",)
 
 
 def test_a_class_with_a_single_image_stays_and_is_told(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
-    found = benchmark_catalogue(
-        "x", tmp_path, listed(*FOUR[:3]), class_names=NAMES, published={"test": PublishedCounts(2, 1)}
-    )
+    found = Benchmark("x", {"test": PublishedCounts(2, 1)}).catalogue(tmp_path, listed(*FOUR[:3]), NAMES)
     assert found.notes == ("classes with a single item: 1",)
 
 
@@ -81,22 +76,23 @@ def test_missing_images_are_counted_and_the_first_are_named(tmp_path):
     (tmp_path / "a" / "2.jpg").mkdir()
     assert missing_files(tmp_path, ["a/1.jpg", "a/2.jpg", "b/1.jpg", "c/1.jpg"]) == ["a/2.jpg", "b/1.jpg", "c/1.jpg"]
     with pytest.raises(DataError) as caught:
-        benchmark_catalogue("x", tmp_path, listed(*FOUR), class_names=NAMES, published=AS_MADE)
+        X.catalogue(tmp_path, listed(*FOUR), NAMES)
     assert caught.value.message == (
-        f"x: 3 of 4 listed images are not below {tmp_path}: images 'a/2.jpg', 'b/1.jpg', 'b/2.jpg'; use a complete copy"
+        f"x: 3 of 4 listed images are not below {tmp_path}: "
+        "images 'a/2.jpg', 'b/1.jpg', 'b/2.jpg'. Use a complete copy."
     )
 
 
 def test_an_image_that_is_listed_twice_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"x: listed more than once: image 'a/1\.jpg'"):
-        benchmark_catalogue("x", tmp_path, listed(*FOUR, ("a/1.jpg", 2)), class_names=NAMES, published=AS_MADE)
+        X.catalogue(tmp_path, listed(*FOUR, ("a/1.jpg", 2)), NAMES)
 
 
 def test_a_wrong_folder_is_described(tmp_path):
     def found(place):
-        return wrong_folder_error("x", place, "list.txt").message
+        return X.wrong_folder(place, "list.txt").message
 
-    assert found(tmp_path) == f"x: looked for list.txt in {tmp_path}, found nothing: it is empty; use x=FOLDER"
+    assert f"x: looked for list.txt in {tmp_path}, found nothing: it is empty. Set x=FOLDER" in found(tmp_path)
     assert "found no such folder" in found(tmp_path / "none")
     (tmp_path / "file").write_text("x")
     assert "found a file in its place" in found(tmp_path / "file")
@@ -122,7 +118,7 @@ def test_rows_of_a_list_keep_spaces_in_the_last_column_only(tmp_path):
     file.write_text("\n")
     with pytest.raises(DataError, match="is empty"):
         read_columns(file, 2)
-    with pytest.raises(DataError, match="a whole number is needed; got 'x'"):
+    with pytest.raises(DataError, match="an integer is needed; got 'x'"):
         parse_integer(file, "x")
 
 
@@ -135,17 +131,20 @@ def test_class_folders_are_found_in_place_below_and_in_two_halves(tmp_path):
     write(tmp_path, "deep/images/wren/1.jpg", "deep/images/crow/1.jpg")
     write(tmp_path, "parted/train/wren/1.jpg", "parted/test/wren/1.jpg", "parted/test/crow/2.jpg")
     (tmp_path / "none").mkdir()
-    place, images, notes = scan_class_folders("x", tmp_path / "plain", ("", "images"), number)
-    assert (place, images, notes) == (tmp_path / "plain", [("crow/1.jpg", 2), ("wren/1.jpg", 1)], [])
-    assert scan_class_folders("x", tmp_path / "deep", ("", "images"), number)[0] == tmp_path / "deep" / "images"
-    assert scan_class_folders("x", tmp_path / "none", ("", "images"), number) is None
+    found = X.class_folders(tmp_path / "plain", ("", "images"), number)
+    assert found == (tmp_path / "plain", [("crow/1.jpg", 2), ("wren/1.jpg", 1)], [])
+    deep = X.class_folders(tmp_path / "deep", ("", "images"), number)
+    assert deep is not None
+    assert deep.root == tmp_path / "deep" / "images"
+    assert X.class_folders(tmp_path / "none", ("", "images"), number) is None
 
 
 def test_halves_of_another_task_are_put_together(tmp_path):
     write(tmp_path, "train/wren/1.jpg", "train/crow/1.jpg", "test/wren/1.jpg", "test/crow/2.jpg")
-    place, images, _ = scan_class_folders("x", tmp_path, ("",), number)
-    assert place == tmp_path
-    assert sorted(images) == [
+    found = X.class_folders(tmp_path, ("",), number)
+    assert found is not None
+    assert found.root == tmp_path
+    assert sorted(found.images) == [
         ("test/crow/2.jpg", 2),
         ("test/wren/1.jpg", 1),
         ("train/crow/1.jpg", 2),
@@ -156,4 +155,4 @@ def test_halves_of_another_task_are_put_together(tmp_path):
 def test_a_folder_beside_class_folders_that_is_no_class_is_refused(tmp_path):
     write(tmp_path, "wren/1.jpg", "crow/1.jpg", "owl/1.jpg")
     with pytest.raises(DataError, match=r"x: folder 'owl' in .* is none of the data set's classes"):
-        scan_class_folders("x", tmp_path, ("",), number)
+        X.class_folders(tmp_path, ("",), number)

@@ -152,5 +152,6 @@ def test_a_folder_of_something_else_says_what_was_looked_for(tmp_path):
         cars196(str(tmp_path))
     assert caught.value.message == (
         "cars196: looked for cars_annos.mat, cars_train_annos.mat with cars_test_annos_withlabels.mat, or class "
-        f"folders such as AM General Hummer SUV 2000 in {tmp_path}, found the file 'cars.zip'; use cars196=FOLDER"
+        f"folders such as AM General Hummer SUV 2000 in {tmp_path}, found the file 'cars.zip'. Set cars196=FOLDER to "
+        "the folder of the data set."
     )

@@ -91,7 +91,7 @@ def test_lists_that_lack_or_contradict_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"class 100 of image_class_labels\.txt has no name"):
         cub200(str(place))
     (place / "image_class_labels.txt").write_text("1 2\n")
-    with pytest.raises(DataError, match="image 2 stands in only one of"):
+    with pytest.raises(DataError, match="image 2 is in only one of"):
         cub200(str(place))
     (place / "classes.txt").unlink()
     with pytest.raises(DataError, match=r"has images\.txt and lacks classes\.txt"):
@@ -111,7 +111,8 @@ def test_a_folder_of_something_else_is_described(tmp_path):
         cub200(str(tmp_path))
     assert caught.value.message == (
         "cub200: looked for images.txt, image_class_labels.txt, classes.txt or class folders such as "
-        f"001.Black_footed_Albatross in {tmp_path}, found the folder 'wren'; use cub200=FOLDER"
+        f"001.Black_footed_Albatross in {tmp_path}, found the folder 'wren'. Set cub200=FOLDER to "
+        "the folder of the data set."
     )
 
 

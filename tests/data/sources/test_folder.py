@@ -47,7 +47,7 @@ def test_hidden_files_are_ignored_and_others_are_counted(tmp_path):
     found = folder(str(tmp_path))
     assert len(found) == 4
     assert found.notes == (
-        "files that are no images were ignored: 1 without suffix, 1 .gif, 1 .txt",
+        "other files were ignored: 1 without suffix, 1 .gif, 1 .txt",
         "images outside of any sub-folder were ignored: 1",
     )
 
@@ -68,7 +68,10 @@ def test_a_name_that_is_not_text_can_still_be_written_down(tmp_path):
 
 
 def test_what_is_no_folder_of_class_folders_is_refused(tmp_path):
-    assert refusal(tmp_path / "gone") == f"no folder {tmp_path / 'gone'}; use a folder with one sub-folder per class"
+    assert (
+        refusal(tmp_path / "gone")
+        == f"no folder {tmp_path / 'gone'}. A folder with one sub-folder of images per class is needed."
+    )
     (tmp_path / "file").write_text("x")
     assert "is a file" in refusal(tmp_path / "file")
     (tmp_path / "empty").mkdir()

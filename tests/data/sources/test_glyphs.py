@@ -28,7 +28,7 @@ from unseen.data.sources._glyph_rendering import (
     look_alikes,
     render,
 )
-from unseen.data.sources.glyphs import cache_folder, glyphs
+from unseen.data.sources.glyphs import glyphs
 
 # The package offers the function under the name of its module.
 module = importlib.import_module("unseen.data.sources.glyphs")
@@ -56,13 +56,18 @@ def few(monkeypatch):
 @pytest.fixture
 def rendered(monkeypatch):
     """Counts the calls of `render`."""
-    calls = []
-    monkeypatch.setattr(module, "render", lambda *given, **settings: calls.append(1) or render(*given, **settings))
+    calls: list[int] = []
+
+    def counted(*arguments, **settings):
+        calls.append(1)
+        return render(*arguments, **settings)
+
+    monkeypatch.setattr(module, "render", counted)
     return calls
 
 
 def classes_of(catalogue):
-    classes = {}
+    classes: dict[str, list[str]] = {}
     for name in catalogue.ids:
         code, font = name.split(" ")
         classes.setdefault(chr(int(code.removeprefix("U+"), 16)), []).append(font)
@@ -226,7 +231,7 @@ def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_pat
 def test_a_letter_that_is_not_moved_is_the_canvas_made_smaller():
     pen = GlyphPainter(font_paths()["DejaVuSerif"], 32)
     canvas = pen.draw("g")
-    assert np.array_equal(pen.moved(canvas, 0, 0, 0), np.asarray(canvas.reduce(pen.oversampling)))
+    assert np.array_equal(pen.move(canvas, 0, 0, 0), np.asarray(canvas.reduce(pen.oversampling)))
 
 
 def test_a_shift_moves_the_centre_of_the_ink_by_its_share():
@@ -237,7 +242,7 @@ def test_a_shift_moves_the_centre_of_the_ink_by_its_share():
         return np.array([(rows * picture).sum(), (columns * picture).sum()]) / picture.sum()
 
     canvas = pen.draw("o")
-    still, moved = (centre(pen.moved(canvas, 0, *shift).astype(float)) for shift in ((0, 0), (0.125, -0.0625)))
+    still, moved = (centre(pen.move(canvas, 0, *shift).astype(float)) for shift in ((0, 0), (0.125, -0.0625)))
     assert np.allclose(moved - still, [-4, 8], atol=0.05)  # down, right, in pixels; grey levels are rounded
 
 
@@ -245,7 +250,7 @@ def test_a_quarter_turn_is_the_quarter_turn_of_the_array():
     pen = GlyphPainter(font_paths()["DejaVuSans"], 32)
     canvas = pen.draw("F")
     expected = np.asarray(canvas.transpose(Image.Transpose.ROTATE_90).reduce(pen.oversampling)).astype(int)
-    assert np.abs(pen.moved(canvas, 90, 0, 0).astype(int) - expected).max() <= 1
+    assert np.abs(pen.move(canvas, 90, 0, 0).astype(int) - expected).max() <= 1
 
 
 @pytest.mark.parametrize("letter", ["Ǆ", "Ấ", "Ϣ", "Щ", "ǻ", "ᾯ", "j", "o"])
@@ -359,7 +364,7 @@ def test_a_damaged_or_foreign_entry_is_made_anew_and_said(few, rendered, tmp_pat
     damage(path)
     with caplog.at_level(logging.WARNING, logger="unseen"):
         assert glyphs(cache=str(tmp_path)).fingerprint == whole
-    assert "rendering anew" in caplog.text
+    assert "rendering again" in caplog.text
     assert len(rendered) == 2
     assert path.read_bytes() == before
     assert glyphs(cache=str(tmp_path)).fingerprint == whole
@@ -391,29 +396,29 @@ def test_a_full_disk_stops_nobody(few, tmp_path, caplog, monkeypatch):
     assert "No space left" in caplog.text
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+def test_the_cache_is_where_the_environment_says(few, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "users"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
-    assert cache_folder("~/stated") == tmp_path / "stated"
-    assert cache_folder() == tmp_path / "ours"
+    glyphs(cache="~/stated")
+    assert sorted(path.suffix for path in (tmp_path / "stated").iterdir()) == [".json", ".npy"]
+    glyphs()
+    assert sorted(path.suffix for path in (tmp_path / "users" / "unseen").iterdir()) == [".json", ".npy"]
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == tmp_path / "users" / "unseen"
-    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    assert cache_folder() == tmp_path / ".cache" / "unseen"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == tmp_path / ".cache" / "unseen"
+    glyphs()
+    assert sorted(path.suffix for path in (tmp_path / ".cache" / "unseen").iterdir()) == [".json", ".npy"]
 
 
-def test_without_a_home_pictures_stay_in_memory(few, monkeypatch, caplog):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", homeless)
+@pytest.mark.parametrize("variables", [{}, {"XDG_CACHE_HOME": "not/absolute"}])
+def test_without_a_home_images_stay_in_memory(few, monkeypatch, tmp_path, caplog, variables):
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it does for a user without a home
     assert len(glyphs()) == 9
     assert "in memory" in caplog.text
+    assert list(tmp_path.iterdir()) == []
 
 
 # Settings

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.small_runs import settings_for, write_features, write_images
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import load_catalogue, split_catalogue
-from unseen.data.sources.joined import _marks
+from unseen.data.sources.joined import _joined_marks
 from unseen.runs import prepare, run
 from unseen.runs.recipe import abbreviate_home
 
@@ -81,10 +81,10 @@ def test_files_are_found_below_the_folder_that_all_parts_share(tmp_path):
 
 def test_queries_of_one_part_leave_all_items_of_the_other(record):
     parts = {label: load_catalogue(part) for label, part in record["parts"].items()}
-    assert _marks(parts, "is_query") is None
+    assert _joined_marks(parts.values(), "is_query") is None
     marks = np.arange(96) % 2 == 0
     parts["one"] = replace(parts["one"], is_query=marks)
-    assert np.array_equal(_marks(parts, "is_query"), np.concatenate([marks, np.ones(50, bool)]))
+    assert np.array_equal(_joined_marks(parts.values(), "is_query"), np.concatenate([marks, np.ones(50, bool)]))
 
 
 def test_what_cannot_lie_together_is_refused(tmp_path, record):

@@ -60,7 +60,7 @@ def test_a_product_on_both_sides_is_refused_by_the_split(tmp_path):
     official(tmp_path)
     file = tmp_path / "Ebay_test.txt"
     file.write_text(file.read_text().replace(" 11319 ", " 9 "))
-    with pytest.raises(DataError, match="class '9' stands on the train and on the test side"):
+    with pytest.raises(DataError, match="class '9' is on the train and on the test side"):
         split_catalogue(sop(str(tmp_path)), "given")
 
 

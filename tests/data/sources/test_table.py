@@ -93,11 +93,11 @@ def test_paths_are_relative_to_a_root_if_one_is_given(place):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", " is empty; use a CSV with the header path,label"),
+        ("", " is empty. A CSV with the header path,label is needed"),
         ("path,label\n", " has a header and no rows"),
         ("path,labels\na1.png,a\n", " has no column 'label'; did you mean 'labels'?"),
         ("label\na\n", " has no column 'path'"),
-        ("path;label\na1.png;a\n", "use a header with path,label separated by commas"),
+        ("path;label\na1.png;a\n", "The header must have path,label separated by commas"),
         ("path,label,label\na1.png,a,a\n", " has the column 'label' twice"),
         (GOOD + "c1.png,\n", ", row 6: the label is empty"),
         (GOOD + ",c\n", ", row 6: the path is empty"),

@@ -63,11 +63,14 @@ def test_a_gallery_of_its_own_stands_behind_the_queries():
 
 def test_groups_are_labels_of_any_kind():
     assert read_table(THREE, [0, 0, 1]).groups is None
-    assert read_table(THREE, [0, 0, 1], groups=["x", "y", "x"]).groups.tolist() == [0, 1, 0]
+    groups = read_table(THREE, [0, 0, 1], groups=["x", "y", "x"]).groups
+    assert groups is not None
+    assert groups.tolist() == [0, 1, 0]
 
 
 def test_groups_of_queries_and_of_a_gallery_of_its_own_are_numbered_together():
     table = read_table(THREE, [0, 0, 1], groups=["b", "a", "b"], gallery=(THREE[:2], [0, 1], ["c", "a"]))
+    assert table.groups is not None
     assert table.groups.tolist() == [1, 0, 1, 2, 0]
 
 

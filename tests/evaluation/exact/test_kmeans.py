@@ -105,8 +105,8 @@ def test_plus_plus_draws_by_squared_distance():
     directions = read_directions(np.stack([np.cos(angles), np.sin(angles)], axis=1))
     order = order_of(row_keys(directions))
     drawn = np.array([plus_plus(directions, order, 3, generator=numpy_generator(key), memory=64) for key in range(600)])
-    whole = directions.whole().numpy() / SCALE
-    distances = ((whole[:, None] - whole) ** 2).sum(axis=2)
+    integers = directions.integers().numpy() / SCALE
+    distances = ((integers[:, None] - integers) ** 2).sum(axis=2)
     expected = {}
     for first, second, third in itertools.permutations(range(4), 3):
         near = np.minimum(distances[first], distances[second])
@@ -129,9 +129,9 @@ def test_plus_plus_in_batches_draws_as_one_by_one(monkeypatch):
         nearest = []
         for key in range(40):
             chosen = plus_plus(directions, order, 12, generator=numpy_generator(key), memory=64)
-            whole = directions.whole().numpy() / SCALE
-            assert len(np.unique(whole[chosen], axis=0)) == 12
-            nearest.append(((whole[:, None] - whole[chosen]) ** 2).sum(axis=2).min(axis=1).mean())
+            integers = directions.integers().numpy() / SCALE
+            assert len(np.unique(integers[chosen], axis=0)) == 12
+            nearest.append(((integers[:, None] - integers[chosen]) ** 2).sum(axis=2).min(axis=1).mean())
         totals.append((np.mean(nearest), np.std(nearest) / np.sqrt(len(nearest))))
     (one, error), (many, other_error) = totals
     assert one == pytest.approx(many, abs=4 * np.hypot(error, other_error))
@@ -140,7 +140,7 @@ def test_plus_plus_in_batches_draws_as_one_by_one(monkeypatch):
 def test_progress_counts_the_iterations_of_all_restarts():
     told = []
     directions = read_directions(np.random.default_rng(10).normal(size=(300, 6)))
-    KMeans(iterations=2, restarts=3)(directions, 30, progress=lambda done, total: told.append((done, total)))
+    KMeans(iterations=2, restarts=3)(directions, 30, progress=lambda done, total, _: told.append((done, total)))
     assert told == [(done, 6) for done in (0, 1, 2, 2, 3, 4, 4, 5, 6)]
 
 
@@ -155,10 +155,10 @@ def test_the_definition_names_engine_clusters_iterations_starts_and_seed():
     "setting", [{"iterations": 0}, {"restarts": 0}, {"seed": -1}, {"seed": 0.5}, {"clusters": 0}, {"clusters": 2.0}]
 )
 def test_settings_out_of_range_are_refused(setting):
-    with pytest.raises(ConfigError, match=f"KMeans: {next(iter(setting))} must be a whole number"):
+    with pytest.raises(ConfigError, match=f"KMeans: {next(iter(setting))} must be an integer"):
         KMeans(**setting)
 
 
 def test_a_start_that_is_not_known_is_refused():
     with pytest.raises(ConfigError, match="KMeans: start must be one of 'random', 'k-means"):
-        KMeans(start="first")
+        KMeans(start="first")  # type: ignore[arg-type] # refused while it runs too

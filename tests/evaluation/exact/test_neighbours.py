@@ -7,7 +7,7 @@ from unseen.core.errors import BatchError, ConfigError
 from unseen.evaluation import evaluate, nearest_neighbours
 from unseen.evaluation.exact.inputs import read_table
 from unseen.evaluation.exact.neighbours import nearest_by_screening, nearest_by_sorting
-from unseen.evaluation.exact.tiles import compare
+from unseen.evaluation.exact.tiles import QueryGallery
 
 
 def table(seed=0, count=300):
@@ -30,22 +30,23 @@ def test_neighbours_equal_a_full_sort_by_similarity_and_row(seed):
         assert found.right[query].tolist() == [labels[row] == labels[query] for _, row in others]
 
 
-@pytest.mark.parametrize("kind", ["copies", "whole numbers", "apart", "collapsed"])
+@pytest.mark.parametrize("kind", ["copies", "integers", "apart", "collapsed"])
 def test_screened_tiles_of_any_size_give_the_order_of_exact_rows(kind):
     generator = np.random.default_rng(6)
     rows = {
         "copies": generator.normal(size=(120, 6))[generator.integers(120, size=240)],
-        "whole numbers": generator.integers(-1, 2, size=(240, 3)),
+        "integers": generator.integers(-1, 2, size=(240, 3)),
         "apart": generator.normal(size=(240, 50)),
         "collapsed": np.ones((240, 2)),
     }[kind]
-    for parts in ({}, {"queries": generator.permutation(240)[:50], "gallery": generator.permutation(240)[:200]}):
-        read = read_table(rows, np.zeros(240, dtype=int), **parts)
-        comparison = compare(read, read.queries, np.sort(read.gallery))
+    some = generator.permutation(240)[:50], generator.permutation(240)[:200]
+    for queries, gallery in ((None, None), some):
+        read = read_table(rows, np.zeros(240, dtype=int), queries, gallery)
+        query_gallery = QueryGallery.from_table(read, read.queries, np.sort(read.gallery))
         for k in (1, 8):
-            expected = nearest_by_sorting(comparison, k, np.arange(len(read.queries)))
+            expected = nearest_by_sorting(query_gallery, k, np.arange(len(read.queries)))
             for side, memory in ((7, 500), (4096, 500), (64, 0.2)):
-                found = nearest_by_screening(comparison, k, memory=memory, side=side)
+                found = nearest_by_screening(query_gallery, k, memory=memory, side=side)
                 assert np.array_equal(found.places, expected.places)
                 assert np.array_equal(found.similarities, expected.similarities)
 
@@ -89,7 +90,7 @@ def test_many_queries_are_answered_block_by_block():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ConfigError, match="nearest_neighbours: k must be a whole number >= 1; got 0"):
+    with pytest.raises(ConfigError, match="nearest_neighbours: k must be an integer >= 1; got 0"):
         nearest_neighbours(np.eye(3), [0, 1, 2], k=0)
     with pytest.raises(BatchError, match="queries must be rows from 0 to 2"):
         nearest_neighbours(np.eye(3), [0, 1, 2], queries=[3])

@@ -24,7 +24,7 @@ def test_both_ways_give_the_same_bits(seed, monkeypatch):
         expected = find_positives(table(seed, **rows), memory=500)
         with monkeypatch.context() as patch:
             patch.setattr(engine, "_MANY_PAIRS", 1)
-            patch.setattr(engine, "_LOOPS_AT_ONCE", 7)
+            patch.setattr(engine, "_QUERIES_PER_LOOP", 7)
             found = find_positives(table(seed, **rows), memory=500)
         assert found.starts.tolist() == expected.starts.tolist()
         assert found.similarities.tobytes() == expected.similarities.tobytes()

@@ -10,12 +10,12 @@ import torch
 from unseen.evaluation.exact.count_above import count_by_screening, count_by_sorting
 from unseen.evaluation.exact.inputs import read_table
 from unseen.evaluation.exact.positives import find_positives
-from unseen.evaluation.exact.ranks import Ranks, in_order_of_the_table, rank_positives
+from unseen.evaluation.exact.ranks import Ranks, in_table_order, rank_positives
 
 
 def by_counting(table):
     """(above, tied) of every positive, nearest first, by comparing each with each."""
-    units = table.directions.whole()
+    units = table.directions.integers()
     similarity = (units @ units.T * table.directions.inverse_norms).numpy()
     groups = np.arange(len(units)) if table.groups is None else table.groups
     found = []
@@ -70,10 +70,10 @@ def every_way(table, chunks=(7, 4096), sides=(30, 4096)):
     """The ranks by each engine, in blocks of several sizes."""
     positives = find_positives(table, memory=500)
     for chunk in chunks:
-        yield in_order_of_the_table(positives, count_by_sorting(positives, memory=500, chunk=chunk))
+        yield in_table_order(positives, count_by_sorting(positives, memory=500, chunk=chunk))
     for side in sides:
         for few in (0, 1000):
-            yield in_order_of_the_table(positives, count_by_screening(positives, memory=500, side=side, few=few))
+            yield in_table_order(positives, count_by_screening(positives, memory=500, tile_side=side, few=few))
 
 
 def assert_all_equal(found, expected):
@@ -130,7 +130,7 @@ def test_threads_tiles_and_engines_change_nothing(kind):
         rows[::3] = 0
     table = read_table(rows, labels)
     positives = find_positives(table, memory=500)
-    expected = in_order_of_the_table(positives, count_by_sorting(positives, memory=500))
+    expected = in_table_order(positives, count_by_sorting(positives, memory=500))
     threads = torch.get_num_threads()
     try:
         for count in (1, 2):
@@ -226,5 +226,5 @@ def test_tied_groups_know_what_stands_before_them():
     optimistic = ranks.optimistic()
     assert optimistic.above.tolist() == [0, 2, 3, 7, 0]
     assert set(optimistic.tied.tolist()) == {1}
-    only = ranks.only(np.array([False, True, True]))
+    only = ranks.select(np.array([False, True, True]))
     assert (only.above.tolist(), only.positives.tolist()) == ([0], [0, 1])

@@ -1,11 +1,11 @@
-"""The bound on the error of float32 similarities, and products in whole numbers."""
+"""The bound on the error of float32 similarities, and products in integers."""
 
 import numpy as np
 import pytest
 import torch
 
 from unseen.evaluation.exact.directions import SCALE, read_directions
-from unseen.evaluation.exact.exact_products import whole_product
+from unseen.evaluation.exact.kernels.products import integer_product
 from unseen.evaluation.exact.thresholds import Side, error_bound, with_margins
 
 
@@ -21,13 +21,13 @@ def tables():
 @pytest.mark.parametrize("rows", list(tables()), ids=["normal", "positive", "nearly one", "plane"])
 def test_float32_similarities_are_within_the_bound_in_any_order_of_summation(rows):
     directions = read_directions(rows)
-    whole, single = directions.whole(), directions.single()
-    exact = (whole @ whole.T * directions.inverse_norms / SCALE).numpy()
+    integers, float32 = directions.integers(), directions.float32()
+    exact = (integers @ integers.T * directions.inverse_norms / SCALE).numpy()
     bound = error_bound(directions.width, directions.inverse_norms)
     assert bound < 1.1 * (directions.width + 4) * 2**-24 + 1e-6
-    assert np.abs((single @ single.T).numpy() - exact).max() <= bound
+    assert np.abs((float32 @ float32.T).numpy() - exact).max() <= bound
     # One product after the other, each rounded: the order with the largest errors.
-    numbers = single.numpy()
+    numbers = float32.numpy()
     one_by_one = np.cumsum(numbers[:20, None] * numbers[None, :20], axis=2, dtype=np.float32)[..., -1]
     assert np.abs(one_by_one - exact[:20, :20]).max() <= bound
 
@@ -46,13 +46,18 @@ def test_margins_hold_more_than_the_error():
 @pytest.mark.parametrize("width", [1, 2, 3, 40])
 def test_products_in_whole_numbers_are_those_of_float64(width):
     directions = read_directions(np.random.default_rng(width).normal(size=(30, width)))
-    units, whole = directions.units(), directions.whole()
-    side = Side(units.single.numpy(), units.rest_of, units.rest, directions.inverse_norms.numpy())
-    expected = whole @ whole.T
+    units, integers = directions.units(), directions.integers()
+    side = Side(units.float32.numpy(), units.remainder_index, units.remainders, directions.inverse_norms.numpy())
+    expected = integers @ integers.T
     for row in range(30):
         for column in range(30):
-            found = whole_product(
-                side.single[row], side.single[column], side.rest_of[row], side.rest_of[column], side.rest, side.rest
+            found = integer_product(
+                side.float32[row],
+                side.float32[column],
+                side.remainder_index[row],
+                side.remainder_index[column],
+                side.remainders,
+                side.remainders,
             )
             assert found == expected[row, column].item()
 

@@ -1,4 +1,4 @@
-"""NMI, AMI and pair-counting F1: scikit-learn, closed forms, symmetries and edge cases of SPEC 4.3, 4.4 and 4.14."""
+"""NMI, AMI and pair-counting F1: loops, scikit-learn, closed forms, symmetries and edge cases."""
 
 import itertools
 import math
@@ -7,9 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
-from sklearn.metrics.cluster import pair_confusion_matrix
 
+import unseen.evaluation as evaluation
+from tests.helpers.ranking_loops import TOLERANCE, random_table
 from unseen.core.errors import BatchError
+from unseen.evaluation.exact.directions import read_directions
 from unseen.evaluation.scores.clustering import (
     AMI,
     F1,
@@ -26,6 +28,54 @@ from unseen.evaluation.scores.clustering import (
 CLASSES = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 3])
 
 
+def entropy(partition):
+    return -sum(share * math.log(share) for share in (partition.count(x) / len(partition) for x in set(partition)))
+
+
+def nmi_by_loops(clusters, classes):
+    one, two, both = entropy(clusters), entropy(classes), entropy(list(zip(clusters, classes, strict=True)))
+    return 2 * (one + two - both) / (one + two) if one + two else 1.0
+
+
+def f1_by_loops(clusters, classes):
+    pairs = list(itertools.combinations(range(len(classes)), 2))
+    together = [pair for pair in pairs if clusters[pair[0]] == clusters[pair[1]]]
+    alike = [pair for pair in pairs if classes[pair[0]] == classes[pair[1]]]
+    right = len(set(together) & set(alike))
+    if right == 0:
+        return 0.0
+    precision, recall = right / len(together), right / len(alike)
+    return 2 * precision * recall / (precision + recall)
+
+
+LOOPS = {
+    "nmi": nmi_by_loops,
+    "ami": lambda clusters, classes: float(adjusted_mutual_info_score(classes, clusters)),
+    "f1": f1_by_loops,
+    "nmi_super": nmi_by_loops,
+    "f1_super": f1_by_loops,
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_score_equals_its_loop_reference_on_200_random_tables_with_ties(name):
+    for number in range(200):
+        rows, labels = random_table(number)
+        classes = [label // 3 for label in labels] if name.endswith("_super") else labels
+        clusters = evaluation.KMeans()(read_directions(np.array(rows)), len(set(classes))).assignment
+        expected = LOOPS[name](clusters.tolist(), classes)
+        value = evaluation.evaluate(np.array(rows), labels, scores=name, bootstrap=None, super_labels=classes)[name]
+        assert value == pytest.approx(expected, abs=TOLERANCE), f"table {number}"
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_collapsed_model_has_one_cluster(name):
+    labels = np.repeat(np.arange(6), 5)
+    classes = labels // 3 if name.endswith("_super") else labels
+    value = evaluation.evaluate(np.ones((30, 4)), labels, scores=name, super_labels=labels // 3)[name]
+    assert value == pytest.approx(LOOPS[name]([0] * 30, classes.tolist()), abs=TOLERANCE)
+
+
 def partitions(number):
     generator = np.random.default_rng(number)
     count = int(generator.integers(2, 60))
@@ -33,13 +83,12 @@ def partitions(number):
 
 
 @pytest.mark.parametrize("number", range(100))
-def test_the_scores_are_those_of_scikit_learn(number):
+def test_the_scores_are_those_of_scikit_learn_and_of_loops_over_pairs(number):
     clusters, classes = partitions(number)
     # scikit-learn's logarithms of factorials are good to about 1e-13 here.
     assert NMI()(clusters, classes) == pytest.approx(normalized_mutual_info_score(classes, clusters), abs=1e-12)
     assert AMI()(clusters, classes) == pytest.approx(adjusted_mutual_info_score(classes, clusters), abs=1e-10)
-    (_, apart), (split, both) = pair_confusion_matrix(classes, clusters)
-    assert F1()(clusters, classes) == pytest.approx(2 * both / (2 * both + apart + split) if both else 0.0, abs=1e-15)
+    assert F1()(clusters, classes) == pytest.approx(f1_by_loops(clusters.tolist(), classes.tolist()), abs=1e-15)
 
 
 @pytest.mark.parametrize("number", range(20))

@@ -1,61 +1,22 @@
 """Curves over pairs, against loops, scikit-learn and closed forms."""
 
-import math
-
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 import unseen.evaluation.scores.pair_curves as curves
-from unseen.evaluation.exact.directions import read_directions
-from unseen.evaluation.exact.inputs import Table
+from tests.helpers.pair_tables import pairs_of, small_table, table_of
+from unseen.evaluation.exact.pair_histograms import pair_histograms
 from unseen.evaluation.scores.pair_curves import (
     PairCounts,
     binned_counts,
     count_pairs,
     precision_recall,
     roc,
-    table_histograms,
-    uniformity,
 )
+from unseen.evaluation.scores.uniformity import Uniformity
 
-SCORES = {"auc": curves.PairAUC(), "ap": curves.PairAP(), "eer": curves.PairEER(), "uniformity": curves.Uniformity()}
-
-
-def table_of(rows, classes, queries=None, gallery=None):
-    every = np.arange(len(rows))
-    return Table(
-        read_directions(np.asarray(rows, dtype=float)),
-        np.asarray(classes, dtype=np.int64),
-        every if queries is None else np.asarray(queries),
-        every if gallery is None else np.asarray(gallery),
-    )
-
-
-def small_table(number):
-    """Random, with copies, with many ties, or collapsed."""
-    generator = np.random.default_rng(number)
-    count = int(generator.integers(3, 14))
-    classes = generator.integers(generator.integers(2, 5), size=count)
-    kind = number % 4
-    if kind == 0:
-        return generator.integers(-1, 2, size=(count, 3)).astype(float), classes
-    if kind == 1:
-        return generator.normal(size=(4, 3))[generator.integers(4, size=count)], classes
-    if kind == 2:
-        return generator.normal(size=(count, 4)), classes
-    return np.ones((count, 2)), classes
-
-
-def pairs_of(rows, classes):
-    similarity, same = [], []
-    for i in range(len(rows)):
-        for j in range(i):
-            lengths = np.linalg.norm(rows[i]) * np.linalg.norm(rows[j])
-            # Cosines of these tables are equal or differ by far more than this.
-            similarity.append(round(rows[i] @ rows[j] / lengths, 9) if lengths else 0.0)
-            same.append(bool(classes[i] == classes[j]))
-    return np.array(similarity) + 0.0, np.array(same)
+SCORES = {"auc": curves.PairAUC(), "ap": curves.PairAP(), "eer": curves.PairEER(), "uniformity": Uniformity()}
 
 
 def test_auc_is_the_mann_whitney_statistic_and_ap_is_scikit_learns_on_200_tables():
@@ -72,15 +33,6 @@ def test_auc_is_the_mann_whitney_statistic_and_ap_is_scikit_learns_on_200_tables
         assert SCORES["auc"](counts) == pytest.approx(np.mean(wins), abs=1e-12), f"table {number}"
         expected = average_precision_score(same, similarity)
         assert SCORES["ap"](counts) == pytest.approx(expected, abs=1e-12), f"table {number}"
-
-
-def test_uniformity_is_the_mean_over_pairs_on_200_tables():
-    for number in range(200):
-        rows, classes = small_table(number)
-        similarity, _ = pairs_of(rows, classes)
-        expected = math.log(np.mean([math.exp(-2 * (2 - 2 * value)) for value in similarity]))
-        # The directions are rounded by 1e-8.
-        assert SCORES["uniformity"](count_pairs(table_of(rows, classes))) == pytest.approx(expected, abs=1e-6)
 
 
 def clustered(count, seed=0, width=16):
@@ -169,11 +121,11 @@ def test_groups_of_classes_can_be_left_out_of_the_counts_afterwards(monkeypatch)
         (np.arange(80), np.arange(80)),
         (np.arange(40), np.arange(30, 90)),
     ):
-        found = table_histograms(table_of(rows, classes, queries, gallery), dealt)
+        found = pair_histograms(table_of(rows, classes, queries, gallery), class_groups=dealt)
         for kept in ([0, 1, 2, 3], [0, 2, 3], [1]):
             inside = np.flatnonzero(np.isin(dealt[classes], kept))
             part = table_of(rows, classes, np.intersect1d(queries, inside), np.intersect1d(gallery, inside))
-            for one, two in zip(binned_counts(found, np.array(kept)), count_pairs(part), strict=True):
+            for one, two in zip(binned_counts(found, kept), count_pairs(part), strict=True):
                 assert one.tolist() == two.tolist()
 
 
@@ -194,12 +146,6 @@ def test_a_collapsed_model_guesses(sorted_pairs, monkeypatch):
     assert SCORES["auc"](counts) == SCORES["eer"](counts) == 0.5
     assert SCORES["ap"](counts) == pytest.approx(18 / 66)
     assert SCORES["uniformity"](counts) == 0.0
-
-
-def test_an_opposite_pair_is_the_most_even():
-    counts = count_pairs(table_of([[0.6, 0.8, 0.1], [-0.6, -0.8, -0.1]], [0, 1]))
-    assert SCORES["uniformity"](counts) == pytest.approx(-8, abs=1e-12)
-    assert uniformity(counts, t=300.0) == pytest.approx(-1200)
 
 
 def test_the_equal_error_rate_is_read_between_the_points():

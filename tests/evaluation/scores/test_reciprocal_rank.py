@@ -6,11 +6,24 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers.ranking_loops import check_collapsed, check_on_random_tables, parametrized
 from unseen.core.registry import score
 from unseen.evaluation import evaluate
 from unseen.evaluation.exact.inputs import read_table
 from unseen.evaluation.exact.ranks import Ranks, rank_positives
 from unseen.evaluation.scores.reciprocal_rank import expected_reciprocal
+
+LOOPS = {"mrr": lambda hits, k: 1 / (hits.index(True) + 1) if any(hits) else 0.0}
+
+
+@parametrized(LOOPS)
+def test_a_score_equals_its_loop_reference_on_200_random_tables_with_ties(name, loop):
+    check_on_random_tables(name, loop)
+
+
+@parametrized(LOOPS)
+def test_a_collapsed_model_scores_at_chance(name, loop):
+    check_collapsed(name, loop)
 
 
 def by_orders(before, size, positives, last):

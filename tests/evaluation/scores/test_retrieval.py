@@ -1,43 +1,25 @@
-"""Retrieval scores: closed forms, relations between scores, and other people's implementations."""
+"""Relations between retrieval scores, closed forms, and pytorch-metric-learning."""
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, ndcg_score
 
 import unseen.evaluation as evaluation
-from unseen.evaluation.exact.inputs import read_table
-from unseen.evaluation.exact.ranks import Ranks, rank_positives
-from unseen.evaluation.scores.retrieval import (
-    NDCG,
+from tests.helpers.ranking_loops import clustered, ranked_at
+from unseen.evaluation import (
     AveragePrecision,
     MAPAt1000,
-    MAPAt1000Printed,
     MAPAtC,
     MAPAtCPrinted,
     MAPAtR,
     Precision,
+    Ranks,
     Recall,
     RPrecision,
-    expected_precision_sum,
 )
+from unseen.evaluation.exact.inputs import read_table
+from unseen.evaluation.exact.ranks import rank_positives
 
 RANKED = "recall,precision,r_precision,map@r,map@c,map@c_printed,map@1000,ap"
-
-
-def ranked_at(*places, candidates=2000):
-    """The ranks of one query whose positives stand at these places, without ties."""
-    return Ranks(
-        above=np.array(places) - 1,
-        tied=np.ones(len(places), dtype=np.int64),
-        positives=np.array([len(places)]),
-        candidates=np.array([candidates]),
-    )
-
-
-def clustered(seed=0, count=200, classes=15, noise=1.0, width=8):
-    generator = np.random.default_rng(seed)
-    labels = np.concatenate([np.arange(classes), np.arange(classes), generator.integers(classes, size=count - 30)])
-    return generator.normal(size=(classes, width))[labels] + noise * generator.normal(size=(count, width)), labels
 
 
 def test_scores_of_a_ranking_computed_by_hand():
@@ -52,40 +34,6 @@ def test_scores_of_a_ranking_computed_by_hand():
     assert MAPAtCPrinted()(ranks) == pytest.approx(2 / 4)
     assert MAPAt1000()(ranks) == pytest.approx((1 + 2 / 3) / 4)
     assert AveragePrecision()(ranks) == pytest.approx((1 + 2 / 3 + 3 / 1500) / 3)
-
-
-def test_normalised_gain_of_a_ranking_computed_by_hand():
-    ranks = ranked_at(1, 3, 1500)
-    best = 1 + 1 / np.log2(3) + 1 / 2
-    assert NDCG()(ranks) == pytest.approx((1 + 1 / 2 + 1 / np.log2(1501)) / best)
-    assert NDCG(k=10)(ranks) == pytest.approx((1 + 1 / 2) / best)
-    # Two places have room for two positives only.
-    assert NDCG(k=2)(ranks) == pytest.approx(1 / (1 + 1 / np.log2(3)))
-    assert NDCG(k=5)(ranked_at(1, 2, 3)) == 1
-
-
-def test_the_printed_map_at_1000_divides_by_1000():
-    assert MAPAt1000Printed()(ranked_at(1, 3, 1000, 1001)) == pytest.approx(3 / 1000)
-
-
-def test_normalised_gain_equals_scikit_learn_on_rows_with_and_without_ties():
-    embeddings, labels = clustered(4)
-    embeddings[:60] = embeddings[60:120]
-    table = read_table(embeddings, labels)
-    units = table.directions.whole()
-    similarity = (units @ units.T * table.directions.inverse_norms).numpy()
-    ranks = rank_positives(table)
-    whole, first = NDCG()(ranks), NDCG(k=12)(ranks)
-    for query in range(0, len(labels), 3):
-        others = np.arange(len(labels)) != query
-        is_right, scores = (labels[others] == labels[query])[None], similarity[query][others][None]
-        assert whole[query] == pytest.approx(ndcg_score(is_right, scores), abs=1e-12)
-        assert first[query] == pytest.approx(ndcg_score(is_right, scores, k=12), abs=1e-12)
-
-
-def test_place_1000_counts_and_place_1001_does_not():
-    assert MAPAt1000()(ranked_at(1000)) == pytest.approx(1 / 1000 / 2)
-    assert MAPAt1000()(ranked_at(1001)) == 0
 
 
 def test_the_two_definitions_of_map_at_c_differ_in_order_only():
@@ -115,22 +63,6 @@ def test_a_collapsed_table_of_thousands_gives_chance():
     found = evaluation.evaluate(np.full((2000, 2), 0.3), labels, scores="recall@1,precision@100")
     assert found["recall@1"] == pytest.approx(49 / 1999, abs=1e-9)
     assert found["precision@100"] == pytest.approx(49 / 1999, abs=1e-9)
-
-
-def test_large_tied_groups_equal_the_mean_over_random_orders():
-    # 3 items before, of them 1 positive; then a group of 500 with 20 positives.
-    above = np.array([1] + [3] * 20)
-    tied = np.array([1] + [500] * 20)
-    ranks = Ranks(above, tied, positives=np.array([21]), candidates=np.array([600]))
-    generator = np.random.default_rng(0)
-    for places in (2, 3, 10, 300, 503, 600):
-        drawn = []
-        for _ in range(3000):
-            hits = np.concatenate([[0, 1, 0], generator.permutation(np.repeat([1, 0], [20, 480])), np.zeros(97)])
-            precision = np.cumsum(hits) / np.arange(1, 601)
-            drawn.append((precision * hits)[:places].sum())
-        error = 4 * np.std(drawn) / np.sqrt(len(drawn)) + 1e-12
-        assert expected_precision_sum(ranks, np.array([places])) == pytest.approx(np.mean(drawn), abs=error)
 
 
 def test_perfect_retrieval_gives_the_highest_values():
@@ -186,16 +118,6 @@ def test_the_relations_between_the_scores_hold(seed):
         assert (Precision(k=k)(ranks) <= np.minimum(1, (sizes - 1) / k) + 1e-12).all()
 
 
-def test_average_precision_equals_scikit_learn_on_rows_without_ties():
-    embeddings, labels = clustered(1)
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    values = AveragePrecision()(rank_positives(read_table(embeddings, labels)))
-    for query in range(len(labels)):
-        others = np.arange(len(labels)) != query
-        expected = average_precision_score(labels[others] == labels[query], (unit @ unit[query])[others])
-        assert values[query] == pytest.approx(expected, abs=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # faiss's wrapper types
 def test_scores_equal_those_of_pytorch_metric_learning():
     calculators = pytest.importorskip("pytorch_metric_learning.utils.accuracy_calculator")
@@ -209,27 +131,6 @@ def test_scores_equal_those_of_pytorch_metric_learning():
     ours = evaluation.evaluate(unit, labels, scores=list(names.values()))
     for their_name, our_name in names.items():
         assert ours[our_name] == pytest.approx(theirs[their_name], abs=1e-6)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
-def test_copies_across_classes_are_scored_by_the_definition(share):
-    # Every image alone in its direction, classes of two, then copies with another label: the nearest of a copied image
-    # is its copy, which is wrong; dropping the first neighbour blindly would report successes.
-    generator = np.random.default_rng(0)
-    originals = generator.normal(size=(200, 32))
-    copies = originals[: int(200 * share)]
-    embeddings = np.concatenate([originals, copies])
-    labels = np.concatenate([np.arange(200), 1000 + np.arange(len(copies))])
-    found = evaluation.evaluate(embeddings, labels, scores="recall@1,recall@2")
-    assert found["recall@1"] == found["recall@2"] == 0.0
-    assert found.queries_without_positives == len(labels)
-
-
-def test_a_copy_of_a_positive_and_a_copy_of_a_negative_share_the_first_place():
-    # The query 0 has the positive 1 and the negative 2 on one spot: half of the orders are right.
-    embeddings = np.array([[1.0, 0.0], [1.0, 0.1], [1.0, 0.1], [0.0, 1.0]])
-    found = evaluation.evaluate(embeddings, [0, 0, 1, 2], queries=[0], scores="recall", ks=(1, 2))
-    assert (found["recall@1"], found["recall@2"]) == (0.5, 1.0)
 
 
 def test_optimistic_ties_put_positives_first():

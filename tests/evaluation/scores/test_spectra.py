@@ -42,7 +42,7 @@ def test_singular_values_are_those_of_the_unit_vectors():
 
 def test_the_gram_matrix_keeps_ten_digits_of_values_near_a_thousandth(monkeypatch):
     directions = read_directions(decaying(300, 10, 3))
-    exact = np.linalg.svd(directions.whole().numpy() / 2.0**26, compute_uv=False)
+    exact = np.linalg.svd(directions.integers().numpy() / 2.0**26, compute_uv=False)
     monkeypatch.setattr(spectra, "_NUMBERS_TO_DECOMPOSE", 0)
     assert singular_values(directions) == pytest.approx(exact, rel=1e-10, abs=0)
 
@@ -163,7 +163,7 @@ def test_a_class_of_identical_points_has_one_value_and_a_class_of_zeros_none():
 
 def test_impossible_settings_are_refused():
     directions = read_directions(np.eye(2))
-    with pytest.raises(ConfigError, match="first must be a whole number >= 1"):
+    with pytest.raises(ConfigError, match="first must be an integer >= 1"):
         class_spectra(directions, np.array([0, 1]), first=0)
     with pytest.raises(ConfigError, match="short must be one of"):
         class_spectra(directions, np.array([0, 1]), short="drop")
@@ -173,6 +173,6 @@ def test_leaving_out_groups_gives_the_values_of_the_other_rows():
     generator = np.random.default_rng(7)
     directions = read_directions(generator.normal(size=(60, 6)))
     groups = np.arange(60) % 4
-    for group, values in enumerate(spectra.singular_values_without(directions, groups)):
+    for group, values in enumerate(spectra.singular_values_without(directions, groups, 4)):
         expected = spectra.singular_values(directions.take(np.flatnonzero(groups != group)))
         assert values == pytest.approx(expected, abs=1e-7)

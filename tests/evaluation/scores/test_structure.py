@@ -188,9 +188,9 @@ def test_some_classes_of_the_sums_are_the_sums_of_those_classes():
     kept = np.array([0, 2, 5])
     rows = np.flatnonzero(np.isin(classes, kept))
     apart = structure.class_sums(directions.take(rows), np.unique(classes[rows], return_inverse=True)[1])
-    whole = structure.class_sums(directions, classes)
+    sums = structure.class_sums(directions, classes)
     for name in (*FUNCTIONS, "intra_inter"):
-        # Before and after the whole has computed what it keeps.
+        # Before and after the distances of all classes are computed.
         for _ in range(2):
-            assert score[name]()(whole.only(kept)) == score[name]()(apart)
-            score[name]()(whole)
+            assert score[name]()(sums.select(kept)) == score[name]()(apart)
+            score[name]()(sums)

@@ -1,4 +1,4 @@
-"""Renders letters in the typefaces of the matplotlib wheel, and finds the letters that cannot be told apart."""
+"""Renders letters in the typefaces of the matplotlib wheel, and finds letters that look alike."""
 
 import hashlib
 import math
@@ -16,9 +16,9 @@ SCRIPTS = ("Latin", "Greek", "Cyrillic", "Armenian", "Georgian")
 LETTERS = ("Lu", "Ll", "Lt", "Lo")
 MIN_SAMPLES = 12
 
-# The typefaces that were looked at, in the order that numbers them. Left out: LastResort (a placeholder for every
-# character), cmex10 and cmsy10 (brackets and operators in the places of letters), and those without any letter
-# (STIXNonUni, STIXSiz, the DejaVu Display faces).
+# The typefaces in use; random keys contain their position. Left out: LastResort (a placeholder for every character),
+# cmex10 and cmsy10 (brackets and operators at the code points of letters), and those without any letter (STIXNonUni,
+# STIXSiz, the DejaVu Display faces).
 DEJAVU = (
     *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique"),
     *("DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique"),
@@ -28,21 +28,21 @@ STIX = ("STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta
 COMPUTER_MODERN = ("cmr10", "cmb10", "cmti10", "cmss10", "cmtt10", "cmmi10")
 FONTS = (*DEJAVU, *STIX, *COMPUTER_MODERN)
 
-# In shares of the picture's side: one size of type for all letters, so that o and O stay two letters.
+# As shares of the image size. All letters have the same font size, so that o and O differ.
 EM = 0.70
 BASELINE = 0.72
 MARGIN = 0.03
 
-# Letters are compared without rotation and shift at one size, so that every size has the same classes.
+# Letters are compared at one size without rotation and shift, so that the classes do not depend on the settings.
 COMPARED_SIZE = 32
 LOOK_ALIKE = 0.975
 
 
 def script_of(character: str) -> str | None:
-    r"""The script of a letter, None for what is no letter of the five scripts.
+    r"""Return the script of a letter, None for any other character.
 
-    Modifier letters (category Lm) are none: they are marks and small copies of letters, raised or lowered. Nor are
-    characters that Unicode itself takes for another one (their normal form C is another).
+    Modifier letters (category Lm: marks and small raised or lowered copies of letters) do not count, nor do characters
+    whose normal form C is another character.
 
     >>> [script_of(character) for character in "AЖაא1ₐ\u1fbe"]
     ['Latin', 'Cyrillic', 'Georgian', None, None, None, None]
@@ -54,7 +54,7 @@ def script_of(character: str) -> str | None:
 
 
 def font_paths() -> dict[str, Path]:
-    """Where the typefaces lie in the installed matplotlib."""
+    """Return the files of the typefaces in the installed matplotlib."""
     import matplotlib
 
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
@@ -63,23 +63,23 @@ def font_paths() -> dict[str, Path]:
     if missing:
         raise DataError(
             f"glyphs: matplotlib {matplotlib.__version__} comes without {', '.join(missing)}",
-            hint="Use matplotlib as its wheel on PyPI holds it.",
+            hint="Install matplotlib from its wheel on PyPI.",
         )
     return paths
 
 
 def letters_of(font: str, path: Path) -> list[str]:
-    """The letters that a typeface claims to have, in the order of their code points."""
-    from matplotlib.ft2font import FT2Font  # slow to import, and not needed when the cache holds the pictures
+    """Return the letters in a typeface's character map, ordered by code point."""
+    from matplotlib.ft2font import FT2Font  # slow to import, and not needed when the images are cached
 
     characters = (chr(code) for code, glyph in sorted(FT2Font(str(path)).get_charmap().items()) if glyph)
     letters = [character for character in characters if script_of(character) is not None]
-    # Computer Modern keeps ligatures and accents of its own where Unicode has À to Ä.
+    # Computer Modern has ligatures and accents of its own at the code points of À to Ä.
     return [letter for letter in letters if letter.isascii()] if font in COMPUTER_MODERN else letters
 
 
 class GlyphPainter:
-    """Draws the letters of one typeface on a canvas that is `oversampling` times as wide as the picture."""
+    """Draws the letters of one typeface on a canvas `oversampling` times as wide as the image."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.size = size
@@ -89,13 +89,13 @@ class GlyphPainter:
         self._fonts = {self._em: ImageFont.truetype(path, self._em, layout_engine=ImageFont.Layout.BASIC)}
 
     def draw(self, letter: str) -> Image.Image:
-        """The letter upright on its canvas, ink centred across, feet on the baseline; black if it has no ink."""
+        """Draw a letter upright, centred horizontally, on the baseline; a black canvas if the glyph is empty."""
         canvas = Image.new("L", (self.side, self.side))
         baseline, margin = round(BASELINE * self.side), MARGIN * self.side
         ink, top = self._ink(letter, self._em)
         if ink is None:
             return canvas
-        # What is larger than the picture (a digraph, a stack of accents) is set in smaller type, never cut off.
+        # Glyphs larger than the image (a digraph, stacked accents) are drawn smaller, never cropped.
         scale = min(
             (self.side - 2 * margin) / ink.width,
             (baseline - margin) / max(-top, 1),
@@ -108,40 +108,40 @@ class GlyphPainter:
         return canvas
 
     def _ink(self, letter: str, em: int) -> tuple[Image.Image | None, int]:
-        """The letter cropped to its ink, and how far below the baseline its top is; None if it has none."""
+        """Return the letter cropped to its ink, and the position of its top below the baseline."""
         if em not in self._fonts:
             self._fonts[em] = self._fonts[self._em].font_variant(size=em)
-        # A sheet wide enough for every letter: Pillow's own measure counts the white beside the ink.
+        # Drawn on a large sheet and cropped: Pillow's own bounding box includes the space beside the ink.
         sheet = Image.new("L", (2 * self.side, 2 * self.side))
         origin = (self.side // 2, self.side)
         ImageDraw.Draw(sheet).text(origin, letter, font=self._fonts[em], fill=255, anchor="ls")
         box = sheet.getbbox()
         return (sheet.crop(box), box[1] - self.side) if box else (None, 0)
 
-    def moved(self, canvas: Image.Image, degrees: float, right: float, down: float) -> np.ndarray:
-        """The picture of a canvas turned about its centre, anticlockwise, then shifted by shares of its side."""
+    def move(self, canvas: Image.Image, degrees: float, right: float, down: float) -> np.ndarray:
+        """Rotate a canvas anticlockwise, shift it by shares of its size, and reduce it to the image."""
         cosine, sine, centre = math.cos(math.radians(degrees)), math.sin(math.radians(degrees)), self.side / 2
         x, y = centre + right * self.side, centre + down * self.side
-        # Pillow asks for the way back: where on the canvas each point of the picture comes from.
-        back = (cosine, -sine, centre - cosine * x + sine * y, sine, cosine, centre - sine * x - cosine * y)
-        turned = canvas.transform(canvas.size, Image.Transform.AFFINE, back, Image.Resampling.BILINEAR)
-        return np.asarray(turned.reduce(self.oversampling))
+        # Pillow needs the inverse map: where on the canvas each point of the image comes from.
+        inverse = (cosine, -sine, centre - cosine * x + sine * y, sine, cosine, centre - sine * x - cosine * y)
+        moved = canvas.transform(canvas.size, Image.Transform.AFFINE, inverse, Image.Resampling.BILINEAR)
+        return np.asarray(moved.reduce(self.oversampling))
 
 
 def look_alikes(upright: np.ndarray, present: np.ndarray, threshold: float = LOOK_ALIKE) -> np.ndarray:
-    """Which characters look like each other in the typefaces that both have.
+    """Return which pairs of characters look alike.
 
-    Two characters are look-alikes when the cosine between their upright pictures, averaged over the typefaces that
-    have both, is at least `threshold`. A character is not its own look-alike.
+    Two characters are look-alikes when the cosine similarity of their upright images, averaged over the typefaces
+    that have both, is at least `threshold`. A character is not its own look-alike.
 
-    Shape:  pictures (fonts, characters, pixels) of uint8 and presence (fonts, characters) -> (characters, characters)
-    Empty:  characters that share no typeface are not look-alikes
+    Shape:  images (fonts, characters, pixels) of uint8 and presence (fonts, characters) -> (characters, characters)
+    Empty:  characters without a common typeface are not look-alikes
     """
     count = upright.shape[1]
     total, shared = np.zeros((count, count)), np.zeros((count, count))
-    for pictures, has in zip(upright, present, strict=True):
-        # With 16 levels of grey every sum is a whole number below 2^24: exact in float32 in whatever order it is made.
-        levels = (pictures[has] >> 4).astype(np.float32)
+    for images, has in zip(upright, present, strict=True):
+        # With 16 levels of grey every sum is an integer below 2^24: exact in float32 in any order of summation.
+        levels = (images[has] >> 4).astype(np.float32)
         products = (levels @ levels.T).astype(np.float64)
         lengths = np.sqrt(np.maximum(np.diagonal(products), 1))
         total[np.ix_(has, has)] += products / np.outer(lengths, lengths)
@@ -152,7 +152,7 @@ def look_alikes(upright: np.ndarray, present: np.ndarray, threshold: float = LOO
 
 
 def first_of_look_alikes(alike: np.ndarray) -> list[int]:
-    """The positions to keep: in order, each that looks like none kept before it.
+    """Return the positions to keep: in order, each one that looks like no earlier one that is kept.
 
     >>> first_of_look_alikes(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool))
     [0, 2]
@@ -165,51 +165,51 @@ def first_of_look_alikes(alike: np.ndarray) -> list[int]:
 
 
 def choose_classes(paths: dict[str, Path]) -> dict[str, list[str]]:
-    """The letters that are classes, by code point, each with the typefaces that are its samples.
+    """Return the letters that are classes, ordered by code point, each with the typefaces of its samples.
 
-    1. A letter's samples are the typefaces that map it to a glyph with ink. Of typefaces that draw it upright with
-       every pixel equal, the first counts.
-    2. A letter with fewer than `MIN_SAMPLES` samples is no class.
-    3. In the order of code points, a letter goes if it looks like one that stayed (`look_alikes`). So no two classes
-       are look-alikes, and each letter that went looks like a class.
+    1. A letter's samples are the typefaces with a non-empty glyph for it. Of typefaces that draw it with the same
+       pixels, the first counts.
+    2. A letter with fewer than `MIN_SAMPLES` samples is not a class.
+    3. In the order of code points, a letter is dropped if it looks like one that was kept (`look_alikes`). So no two
+       classes are look-alikes, and every dropped letter looks like a class.
     """
-    claimed = {font: letters_of(font, path) for font, path in paths.items()}
-    claims = Counter(letter for letters in claimed.values() for letter in letters)
-    candidates = sorted(letter for letter, count in claims.items() if count >= MIN_SAMPLES)
+    mapped = {font: letters_of(font, path) for font, path in paths.items()}
+    counts = Counter(letter for letters in mapped.values() for letter in letters)
+    candidates = sorted(letter for letter, count in counts.items() if count >= MIN_SAMPLES)
 
     upright = np.zeros((len(paths), len(candidates), COMPARED_SIZE**2), np.uint8)
     present = np.zeros((len(paths), len(candidates)), bool)
     samples: list[dict[bytes, str]] = [{} for _ in candidates]
     for font_number, (font, path) in enumerate(paths.items()):
-        pen, has = GlyphPainter(path, COMPARED_SIZE), set(claimed[font])
+        painter, has = GlyphPainter(path, COMPARED_SIZE), set(mapped[font])
         for position, letter in enumerate(candidates):
-            canvas = pen.draw(letter) if letter in has else None
+            canvas = painter.draw(letter) if letter in has else None
             if canvas is not None and canvas.getbbox() is not None:
                 samples[position].setdefault(hashlib.sha256(canvas.tobytes()).digest(), font)
-                upright[font_number, position] = np.asarray(canvas.reduce(pen.oversampling)).ravel()
+                upright[font_number, position] = np.asarray(canvas.reduce(painter.oversampling)).ravel()
                 present[font_number, position] = True
 
     enough = [position for position, fonts in enumerate(samples) if len(fonts) >= MIN_SAMPLES]
     kept = first_of_look_alikes(look_alikes(upright[:, enough], present[:, enough]))
-    return {candidates[enough[place]]: list(samples[enough[place]].values()) for place in kept}
+    return {candidates[position]: list(samples[position].values()) for position in (enough[index] for index in kept)}
 
 
 def render(
     paths: dict[str, Path], classes: dict[str, list[str]], *, size: int, seed: int, rotation: float, shift: float
 ) -> np.ndarray:
-    """The pictures of all samples, class after class, white on black.
+    """Render all samples, class by class, white on black.
 
-    Each is turned by up to `rotation` degrees and shifted by up to `shift` of its side both ways, uniformly, by a
-    draw that depends on seed, character and typeface only.
+    Each is rotated by up to `rotation` degrees and shifted by up to `shift` of its size, uniformly in both directions,
+    by a draw that depends on seed, character and typeface only.
 
     Shape:  N samples -> (N, size, size) of uint8
     """
-    pens = {font: GlyphPainter(path, size) for font, path in paths.items()}
+    painters = {font: GlyphPainter(path, size) for font, path in paths.items()}
     pixels = np.empty((sum(map(len, classes.values())), size, size), np.uint8)
     samples = ((letter, font) for letter, fonts in classes.items() for font in fonts)
-    for place, (letter, font) in enumerate(samples):
-        canvas = pens[font].draw(letter)
+    for position, (letter, font) in enumerate(samples):
+        canvas = painters[font].draw(letter)
         key = derive(seed, "glyphs", ord(letter), FONTS.index(font))
         turn, right, down = numpy_generator(key).uniform(-1, 1, 3)
-        pixels[place] = pens[font].moved(canvas, turn * rotation, right * shift, down * shift)
+        pixels[position] = painters[font].move(canvas, turn * rotation, right * shift, down * shift)
     return pixels

@@ -1,4 +1,4 @@
-"""A folder of images: one sub-folder a class."""
+"""A folder of images: one sub-folder per class."""
 
 import os
 from collections import Counter
@@ -9,7 +9,7 @@ import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data
-from unseen.data.catalogue import Catalogue, apply_small_class_policy, quoted, sort_class_names
+from unseen.data.catalogue import Catalogue, apply_small_class_policy, encode_labels, quoted
 from unseen.data.item_readers import ImageFiles
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -19,40 +19,42 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "refuse") -> Catalogue:
     """A folder with one sub-folder of images per class; the sub-folder's name is the class.
 
-    Images are found by suffix (jpg, jpeg, png, webp, bmp), also deeper inside a class's folder. Hidden files and
-    folders are ignored, other files are counted in the notes. Whether images are whole is for `check_images` to say.
+    Images are found by suffix (jpg, jpeg, png, webp, bmp), also in sub-folders of a class folder. Hidden files and
+    folders are ignored, other files are counted in the notes. `check_images` finds broken images.
 
-    Raises:  `DataError` for a folder that is missing, empty or not made of classes; for a class without images or
-             with a single one, unless `small_classes` says "drop" or "keep"
+    ==============  ====================================================================================
+    small_classes   what to do with classes of a single image: "refuse", "drop" or "keep"
+    ==============  ====================================================================================
+
+    Raises:  `DataError` for a folder that is missing, empty or without class folders; for a class without images
     """
     root = Path(path).expanduser()
     class_folders, loose = _class_folders(root)
     files: list[str] = []
     others: Counter[str] = Counter()
     for class_folder in class_folders:
-        found = _files_below(root / class_folder)
-        images = [f"{class_folder}/{file}" for file in found if file.lower().endswith(SUFFIXES)]
-        others.update(Path(file).suffix.lower() for file in found if not file.lower().endswith(SUFFIXES))
+        below = _files_below(root / class_folder)
+        images = [f"{class_folder}/{file}" for file in below if file.lower().endswith(SUFFIXES)]
+        others.update(Path(file).suffix.lower() for file in below if not file.lower().endswith(SUFFIXES))
         if not images:
             raise DataError(
                 f"{root / class_folder} holds no image ({', '.join(SUFFIXES)})",
-                hint="Use a folder whose sub-folders each hold the images of one class.",
+                hint="Every sub-folder must hold the images of one class.",
             )
         files += images
     classes = [printable(file.split("/", 1)[0]) for file in files]
-    kept, notes = apply_small_class_policy(str(root), classes, small_classes)
-    files, classes = [files[position] for position in kept], [classes[position] for position in kept]
+    positions, notes = apply_small_class_policy(str(root), classes, small_classes)
+    files = [files[position] for position in positions]
+    class_names, labels = encode_labels([classes[position] for position in positions])
     if others:
         kinds = ", ".join(f"{count:,} {suffix or 'without suffix'}" for suffix, count in sorted(others.items()))
-        notes.append(f"files that are no images were ignored: {kinds}")
+        notes.append(f"other files were ignored: {kinds}")
     if loose:
         notes.append(f"images outside of any sub-folder were ignored: {len(loose):,}")
-    class_names = sort_class_names(set(classes))
-    label_of = {name: label for label, name in enumerate(class_names)}
     return Catalogue(
         name=printable(root.resolve().name),
         reader=ImageFiles(root, tuple(files)),
-        labels=np.array([label_of[name] for name in classes], np.int64),
+        labels=labels,
         class_names=class_names,
         ids=tuple(printable(file) for file in files),
         notes=tuple(notes),
@@ -60,16 +62,16 @@ def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "ref
 
 
 def unlabeled_images(path: str) -> Catalogue:
-    """All images below a folder as one class, for what needs no classes: whatever their sub-folders are called.
+    """All images below a folder as one class, for uses that need no classes.
 
     Raises:  `DataError` for a folder that is missing or holds no image
     """
     root = Path(path).expanduser()
     if not root.is_dir():
-        raise DataError(f"no folder {root}", hint="Use a folder of images.")
+        raise DataError(f"no folder {root}", hint="A folder of images is needed.")
     files = [file for file in _files_below(root) if file.lower().endswith(SUFFIXES)]
     if not files:
-        raise DataError(f"{root} holds no image ({', '.join(SUFFIXES)})", hint="Use a folder of images.")
+        raise DataError(f"{root} holds no image ({', '.join(SUFFIXES)})", hint="A folder of images is needed.")
     return Catalogue(
         name=printable(root.resolve().name),
         reader=ImageFiles(root, tuple(files)),
@@ -80,7 +82,7 @@ def unlabeled_images(path: str) -> Catalogue:
 
 
 def printable(name: str) -> str:
-    r"""A file's name as text that can be written anywhere; bytes that are not UTF-8 are spelt out.
+    r"""Return a file name as valid Unicode; bytes that are not UTF-8 are escaped.
 
     >>> printable("caf\udce9")
     'caf\\xe9'
@@ -89,7 +91,7 @@ def printable(name: str) -> str:
 
 
 def _class_folders(root: Path) -> tuple[list[str], list[str]]:
-    layout = "Use a folder with one sub-folder per class."
+    layout = "A folder with one sub-folder of images per class is needed."
     try:
         with os.scandir(root) as entries:
             visible = [entry for entry in entries if not entry.name.startswith(".")]
@@ -106,7 +108,7 @@ def _class_folders(root: Path) -> tuple[list[str], list[str]]:
     if not folders and loose:
         raise DataError(
             f"{root} holds {quoted(loose, 'image', f'{len(loose):,} images')} directly, so no image has a class",
-            hint=f"Use {layout}, or a table=file.csv with path and label.",
+            hint=f"{layout} Or list path and label of each image in a CSV: table=FILE.",
         )
     if not folders:
         raise DataError(f"{root} has no sub-folders", hint=layout)
@@ -114,13 +116,13 @@ def _class_folders(root: Path) -> tuple[list[str], list[str]]:
 
 
 def _files_below(start: Path) -> list[str]:
-    def refuse(problem: OSError) -> None:
+    def fail(problem: OSError) -> None:
         raise DataError(f"{problem.filename} cannot be read: {problem.strerror}")
 
-    found = []
-    # Links to folders are not followed inside a class: they can lead round in a circle.
-    for place, folders, files in os.walk(start, onerror=refuse):
+    paths = []
+    # Symbolic links to folders are not followed inside a class: they can form a cycle.
+    for place, folders, files in os.walk(start, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
         below = Path(place).relative_to(start)
-        found += [(below / name).as_posix() for name in files if not name.startswith(".")]
-    return sorted(found)
+        paths += [(below / name).as_posix() for name in files if not name.startswith(".")]
+    return sorted(paths)

@@ -1,11 +1,11 @@
-"""The data set that ships with the package: characters are classes, the typefaces of matplotlib's wheel are samples."""
+"""The data set that ships with the package: a class is a character, its samples are matplotlib's typefaces."""
 
 import hashlib
 import io
 import logging
 import unicodedata
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -20,11 +20,31 @@ from unseen.data.catalogue import Catalogue
 from unseen.data.item_readers import ImagesInMemory
 from unseen.data.sources._glyph_rendering import choose_classes, font_paths, render, script_of
 
-# Raised with every change that moves a pixel or a class: pictures of an older version are not taken from the cache.
+# Incremented with every change of a pixel or a class: images of an older version are not read from the cache.
 VERSION = 1
 SIZES = (8, 256)
 
 _log = logging.getLogger("unseen")
+
+Typefaces = dict[str, list[str]]
+
+
+class RenderSettings(TypedDict):
+    """The settings that determine the pixels."""
+
+    size: int
+    seed: int
+    rotation: float
+    shift: float
+
+
+class _CacheKey(TypedDict):
+    glyphs: int
+    settings: RenderSettings
+    matplotlib: str
+    pillow: str
+    freetype: str | None
+    unicode: str
 
 
 @data("glyphs")
@@ -37,19 +57,20 @@ def glyphs(
     max_per_class: int | None = None,
     cache: str | None = None,
 ) -> Catalogue:
-    """Letters of five scripts as classes, each drawn in 12 to 22 typefaces; grey, white on black.
+    """Letters of five scripts as classes, each rendered in 12 to 22 typefaces; greyscale, white on black.
 
     ==============  ===================================================================================
-    size            side of a picture in pixels
-    seed            of the rotations and shifts, and of the choice that `max_per_class` makes
-    rotation        largest turn either way, in degrees
-    shift           largest shift either way, across and down, as a share of the side
-    max_per_class   number of typefaces that a class keeps at most, all of them if none
-    cache           folder of rendered pictures; by default $UNSEEN_CACHE or the user's cache folder
+    size            width and height of an image in pixels
+    seed            of the rotations and shifts, and of the samples that `max_per_class` selects
+    rotation        largest rotation in either direction, in degrees
+    shift           largest horizontal and vertical shift, as a share of the size
+    max_per_class   largest number of typefaces per class; None for all
+    cache           folder of rendered images; the user's cache folder by default
     ==============  ===================================================================================
 
-    The classes are the same for every setting. The defaults leave raw pixels (cosine) at about 25 % recall@1 among
-    all the classes and 34 % among a random half of them. A cache that cannot be written is done without.
+    The classes are the same for all settings. With the defaults, cosine similarity of raw pixels has about 25 %
+    recall@1 among all classes and 34 % among a random half of them. Without a writable cache, images are rendered in
+    memory.
 
     Raises:  `ConfigError` for a setting out of range, `DataError` when matplotlib comes without its fonts
     """
@@ -63,10 +84,10 @@ def glyphs(
     if cache is not None and (not isinstance(cache, str) or not cache or "\0" in cache):
         raise ConfigError("glyphs: cache must be the path of a folder", got=cache)
 
-    settings = {"size": size, "seed": seed, "rotation": float(rotation), "shift": float(shift)}
-    classes, pixels = _rendered(settings, cache_folder() if cache is None else Path(cache).expanduser())
+    settings = RenderSettings(size=size, seed=seed, rotation=float(rotation), shift=float(shift))
+    classes, pixels = _load_or_render(settings, _default_cache() if cache is None else Path(cache).expanduser())
     if max_per_class is not None:
-        classes, pixels = _fewer(classes, pixels, max_per_class, seed)
+        classes, pixels = _subsample(classes, pixels, max_per_class, seed)
     return Catalogue(
         name="glyphs",
         reader=ImagesInMemory(pixels),
@@ -77,43 +98,49 @@ def glyphs(
     )
 
 
+def _default_cache() -> Path | None:
+    try:
+        return cache_folder()
+    except ConfigError as problem:
+        _log.warning("glyphs: %s; rendering in memory", problem)
+        return None
+
+
 def _code(letter: str) -> str:
     return f"U+{ord(letter):04X}"
 
 
-def _fewer(
-    classes: dict[str, list[str]], pixels: np.ndarray, most: int, seed: int
-) -> tuple[dict[str, list[str]], np.ndarray]:
-    """At most so many samples a class, chosen at random by the class's own key, in the order they had."""
-    fewer, places, start = {}, [], 0
+def _subsample(classes: Typefaces, pixels: np.ndarray, limit: int, seed: int) -> tuple[Typefaces, np.ndarray]:
+    """Select at most `limit` random samples per class, in their order."""
+    selected, positions, start = {}, [], 0
     for letter, fonts in classes.items():
         order = numpy_generator(derive(seed, "glyphs of a class", ord(letter))).permutation(len(fonts))
-        chosen = sorted(order[:most].tolist())
-        fewer[letter] = [fonts[place] for place in chosen]
-        places += [start + place for place in chosen]
+        chosen = sorted(order[:limit].tolist())
+        selected[letter] = [fonts[position] for position in chosen]
+        positions += [start + position for position in chosen]
         start += len(fonts)
-    return fewer, pixels[places]
+    return selected, pixels[positions]
 
 
-def _made_by(settings: dict[str, Any]) -> dict[str, Any]:
-    """All that decides about the pictures; its hash names the cache entry."""
+def _cache_key(settings: RenderSettings) -> _CacheKey:
+    """Return everything that determines the images; its hash names the cache entry."""
     import matplotlib
     import PIL
     from PIL import features
 
-    return {
-        "glyphs": VERSION,
-        "settings": settings,
-        "matplotlib": matplotlib.__version__,
-        "pillow": PIL.__version__,
-        "freetype": features.version("freetype2"),
-        "unicode": unicodedata.unidata_version,
-    }
+    return _CacheKey(
+        glyphs=VERSION,
+        settings=settings,
+        matplotlib=matplotlib.__version__,
+        pillow=PIL.__version__,
+        freetype=features.version("freetype2"),
+        unicode=unicodedata.unidata_version,
+    )
 
 
-def _rendered(settings: dict[str, Any], folder: Path | None) -> tuple[dict[str, list[str]], np.ndarray]:
-    """Typefaces by character, and pictures: from the cache if it holds them whole, otherwise rendered and kept."""
-    made_by = _made_by(settings)
+def _load_or_render(settings: RenderSettings, folder: Path | None) -> tuple[Typefaces, np.ndarray]:
+    """Return the typefaces of each character and the images, from the cache or rendered and cached."""
+    made_by = _cache_key(settings)
     entry = folder / f"glyphs-{hash_of(made_by)}" if folder is not None else None
     if entry is not None:
         try:
@@ -121,7 +148,7 @@ def _rendered(settings: dict[str, Any], folder: Path | None) -> tuple[dict[str, 
         except FileNotFoundError:
             pass
         except (DataError, OSError, ValueError) as problem:
-            _log.warning("glyphs: the cache entry %s is not usable (%s); rendering anew", entry, problem)
+            _log.warning("glyphs: the cache entry %s is not usable (%s); rendering again", entry, problem)
     paths = font_paths()
     classes = choose_classes(paths)
     pixels = render(paths, classes, **settings)
@@ -129,12 +156,12 @@ def _rendered(settings: dict[str, Any], folder: Path | None) -> tuple[dict[str, 
         try:
             _write(entry, made_by, classes, pixels)
         except OSError as problem:
-            _log.warning("glyphs: the cache entry %s cannot be written (%s); going on without", entry, problem)
+            _log.warning("glyphs: the cache entry %s cannot be written (%s); continuing without", entry, problem)
     return classes, pixels
 
 
-def _write(entry: Path, made_by: dict[str, Any], classes: dict[str, list[str]], pixels: np.ndarray) -> None:
-    # Two writers of one entry write the same bytes, so it does not matter whose file of the two came last.
+def _write(entry: Path, made_by: _CacheKey, classes: Typefaces, pixels: np.ndarray) -> None:
+    # Two processes that write one entry write the same bytes, so it does not matter which one is last.
     content = io.BytesIO()
     np.save(content, pixels, allow_pickle=False)
     write_bytes(entry.with_suffix(".npy"), content.getvalue())
@@ -143,12 +170,12 @@ def _write(entry: Path, made_by: dict[str, Any], classes: dict[str, list[str]], 
         "classes": [[letter, fonts] for letter, fonts in classes.items()],
         "sha256": hashlib.sha256(content.getvalue()).hexdigest(),
     }
-    # The index comes last: where it stands, the pictures stand.
+    # The index comes last: if it exists, so do the images.
     write_json(entry.with_suffix(".json"), {"index": index, "hash": hash_of(index)})
 
 
-def _read(entry: Path, made_by: dict[str, Any]) -> tuple[dict[str, list[str]], np.ndarray]:
-    """The content of a cache entry; nothing of it is trusted before its hashes are right."""
+def _read(entry: Path, made_by: _CacheKey) -> tuple[Typefaces, np.ndarray]:
+    """Read a cache entry after verifying its hashes."""
     if not entry.with_suffix(".json").exists():
         raise FileNotFoundError(entry.with_suffix(".json"))
     record = read_json(entry.with_suffix(".json"))
@@ -156,11 +183,11 @@ def _read(entry: Path, made_by: dict[str, Any]) -> tuple[dict[str, list[str]], n
         raise DataError("its index is damaged")
     index = record.get("index")
     if not isinstance(index, dict) or index.get("made_by") != made_by:
-        raise DataError("it was made by something else")
+        raise DataError("it was made by another version")
     try:
         content = entry.with_suffix(".npy").read_bytes()
     except FileNotFoundError:
-        raise DataError("its pictures are missing") from None
+        raise DataError("its images are missing") from None
     if hashlib.sha256(content).hexdigest() != index["sha256"]:
-        raise DataError("its pictures are damaged")
+        raise DataError("its images are damaged")
     return dict(index["classes"]), np.load(io.BytesIO(content), allow_pickle=False)

@@ -1,4 +1,4 @@
-"""In-Shop Clothes Retrieval: photographs of 7,982 clothing items; queries of the test items search a gallery."""
+"""In-Shop Clothes Retrieval: photographs of 7,982 clothing items; test queries search a gallery."""
 
 from pathlib import Path
 
@@ -6,20 +6,22 @@ from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources._benchmark import (
+    Benchmark,
     ListedImage,
     PublishedCounts,
-    benchmark_catalogue,
     find_folder,
     find_image_root,
     read_columns,
-    wrong_folder_error,
 )
 
-PUBLISHED = {
-    "train": PublishedCounts(25_882, 3_997),
-    "query": PublishedCounts(14_218, 3_985),
-    "gallery": PublishedCounts(12_612, 3_985),
-}
+INSHOP = Benchmark(
+    "inshop",
+    {
+        "train": PublishedCounts(25_882, 3_997),
+        "query": PublishedCounts(14_218, 3_985),
+        "gallery": PublishedCounts(12_612, 3_985),
+    },
+)
 
 _LIST = "list_eval_partition.txt"
 _HEADER = ["image_name", "item_id", "evaluation_status"]
@@ -29,38 +31,36 @@ _BELOW = ("", "Eval", "eval", "Anno", _OUTER, f"{_OUTER}/Eval")
 
 @data("inshop")
 def inshop(path: str) -> Catalogue:
-    """In-Shop Clothes Retrieval with its own split: train items, and test items parted into queries and gallery.
+    """In-Shop Clothes Retrieval with its own split: training items, and test items divided into queries and gallery.
 
-    list_eval_partition.txt (image_name item_id evaluation_status) lies in the folder or below it in `Eval`; the images
-    that it names (img/WOMEN/...) beside it, beside its folder, or in `Img`.
+    list_eval_partition.txt (image_name item_id evaluation_status) is in the folder or below it in `Eval`; the images
+    that it lists (img/WOMEN/...) beside it, beside its folder, or in `Img`.
 
-    Raises:  `DataError` for a folder without the list, for a status that is none, for missing images
+    Raises:  `DataError` for a folder without the list, for an unknown status, for missing images
     """
     root = Path(path).expanduser()
     place = find_folder(root, _BELOW, _LIST)
     if place is None:
-        raise wrong_folder_error("inshop", root, f"{_LIST} or Eval/{_LIST}")
+        raise INSHOP.wrong_folder(root, f"{_LIST} or Eval/{_LIST}")
     file = place / _LIST
-    stated, rows = _rows(file)
+    stated, rows = _read_list(file)
     for _, _, status in rows:
-        if status not in PUBLISHED:
+        if status not in INSHOP.published:
             raise DataError(f"{file}: evaluation_status must be train, query or gallery", got=status)
-    items = sorted({item for _, item, _ in rows})
-    number_of = {item: number for number, item in enumerate(items)}
+    names = dict(enumerate(sorted({item for _, item, _ in rows})))
+    number_of = {item: number for number, item in names.items()}
     images = [ListedImage(image, number_of[item], status) for image, item, status in rows]
-    places = [above / below for above in (place, place.parent, root) for below in ("", "Img")]
-    where = find_image_root(places, [image.path for image in images])
+    candidates = [above / below for above in (place, place.parent, root) for below in ("", "Img")]
+    image_root = find_image_root(candidates, [image.path for image in images])
     notes = [] if stated == len(rows) else [f"{_LIST} says that it lists {stated:,} images and lists {len(rows):,}"]
-    return benchmark_catalogue(
-        "inshop", where, images, class_names=dict(enumerate(items)), published=PUBLISHED, notes=notes
-    )
+    return INSHOP.catalogue(image_root, images, names, notes=notes)
 
 
-def _rows(file: Path) -> tuple[int, list[list[str]]]:
-    """The number of images that the first line states, and the rows below the header."""
-    (first, *_), *rest = read_columns(file, 1)
-    rows = read_columns(file, 3) if not first.isdecimal() else [line[0].split() for line in rest]
-    stated = int(first) if first.isdecimal() else None
+def _read_list(file: Path) -> tuple[int, list[list[str]]]:
+    """Return the number of images that the first line states, and the rows below the header."""
+    rows = [line[0].split() for line in read_columns(file, 1)]
+    has_count = len(rows[0]) == 1 and rows[0][0].isdecimal()
+    stated = int(rows.pop(0)[0]) if has_count else None
     if rows and rows[0] == _HEADER:
         rows = rows[1:]
     wrong = next((row for row in rows if len(row) != 3), None)

@@ -1,4 +1,4 @@
-"""A table of images: a CSV file with `path,label`, in the columns that open-metric-learning users have."""
+"""A table of images: a CSV file with `path,label` and the optional columns of open-metric-learning."""
 
 import csv
 import io
@@ -15,8 +15,8 @@ from unseen.data.catalogue import (
     SIDES,
     Catalogue,
     apply_small_class_policy,
+    encode_labels,
     groups_of_classes,
-    sort_class_names,
 )
 from unseen.data.item_readers import ImageFiles
 
@@ -24,13 +24,13 @@ NEEDED = ("path", "label")
 OPTIONAL = ("split", "is_query", "is_gallery", "category")
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
-# Data frames write whole numbers beside missing ones as 1.0, and missing ones as None or nan.
+# Data frames write integers as 1.0 if some are missing, and missing values as None or nan.
 _BOOLEANS |= {"1.0": True, "0.0": False, "none": False, "nan": False}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table, checked; `number` counts from 1 with the header, as a spreadsheet does."""
+    """One validated row; `number` counts from 1 with the header, as a spreadsheet does."""
 
     number: int
     path: str
@@ -45,41 +45,41 @@ class Row:
 def table(
     path: str, *, root: str | None = None, small_classes: Literal["refuse", "drop", "keep"] = "refuse"
 ) -> Catalogue:
-    """A CSV file with columns path, label and, if wanted, split, is_query, is_gallery, category.
+    """A CSV file with columns path, label and optionally split, is_query, is_gallery, category.
 
     ===========  =========================================================================================
     path         of an image, relative to the CSV's own folder or to `root`
-    label        any text or number; names the class
-    split        train, validation or test; a table without test rows is read as open-metric-learning
-                 does: its validation rows are the test side
+    label        class name, any string or number
+    split        train, validation or test; without test rows the validation rows are the test side,
+                 as in open-metric-learning
     is_query,    true, false, 1, 0, yes, no; empty means false
     is_gallery
     category     the group of the class
     ===========  =========================================================================================
 
-    Other columns (bounding boxes, say) are ignored, and the notes say so. A row that stands twice counts once.
+    Other columns (such as bounding boxes) are ignored, with a note. A repeated row counts once. `small_classes` is
+    what to do with classes of a single image: "refuse", "drop" or "keep".
 
-    Raises:  `DataError` with the row's number for everything that is missing, contradicts itself or cannot be read
+    Raises:  `DataError` with the row number for missing, contradictory or unreadable values
     """
     file = Path(path).expanduser()
-    place = Path(root).expanduser() if root is not None else file.parent
+    image_root = Path(root).expanduser() if root is not None else file.parent
     records, columns, notes = _records(file)
     rows, repeated = _without_repeated(file, [_row(file, number, record) for number, record in records])
-    _check_files(file, place, rows)
+    _check_files(file, image_root, rows)
     if repeated:
         notes.append(f"repeated rows left out: {repeated:,}")
-    kept, small = apply_small_class_policy(str(file), [row.label for row in rows], small_classes)
+    positions, small = apply_small_class_policy(str(file), [row.label for row in rows], small_classes)
     notes += small
-    rows = [rows[position] for position in kept]
+    rows = [rows[position] for position in positions]
 
     classes = [row.label for row in rows]
-    class_names = sort_class_names(set(classes))
-    label_of = {name: label for label, name in enumerate(class_names)}
-    split = _column_of_words(file, rows, "split") if "split" in columns else None
+    class_names, labels = encode_labels(classes)
+    split = _complete_column(file, rows, "split") if "split" in columns else None
     if split is not None and "test" not in split and "validation" in split:
         split = ["test" if side == "validation" else side for side in split]
         notes.append("the table has no test rows, so its validation rows are the test side")
-    groups = _column_of_words(file, rows, "category") if "category" in columns else None
+    groups = _complete_column(file, rows, "category") if "category" in columns else None
     marks = {
         key: np.array([getattr(row, key) for row in rows])
         for key in ("is_query", "is_gallery")
@@ -87,8 +87,8 @@ def table(
     }
     return Catalogue(
         name=file.stem,
-        reader=ImageFiles(place, tuple(row.path for row in rows)),
-        labels=np.array([label_of[name] for name in classes], np.int64),
+        reader=ImageFiles(image_root, tuple(row.path for row in rows)),
+        labels=labels,
         class_names=class_names,
         ids=tuple(row.path for row in rows),
         class_groups=groups_of_classes(str(file), class_names, classes, groups) if groups else None,
@@ -100,7 +100,7 @@ def table(
 
 
 def read_text(file: Path) -> str:
-    """The text of a UTF-8 file, with or without a byte-order mark; `DataError` names the line that is not UTF-8."""
+    """Read a UTF-8 file, with or without a byte-order mark; `DataError` names the first line that is not UTF-8."""
     try:
         content = file.read_bytes()
         return content.decode("utf-8-sig")
@@ -110,7 +110,7 @@ def read_text(file: Path) -> str:
         raise DataError(f"{file} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError as problem:
         line = content[: problem.start].count(b"\n") + 1
-        raise DataError(f"{file}, row {line}: the text is not UTF-8", hint="Use a CSV saved as UTF-8.") from None
+        raise DataError(f"{file}, row {line}: the text is not UTF-8", hint="Save the file as UTF-8.") from None
 
 
 def _records(file: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str], list[str]]:
@@ -131,7 +131,7 @@ def _records(file: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str], l
     except csv.Error as problem:
         raise DataError(f"{file}, row {number + 1}: {problem}") from None
     if not columns:
-        raise DataError(f"{file} is empty", hint="Use a CSV with the header path,label.")
+        raise DataError(f"{file} is empty", hint="A CSV with the header path,label is needed.")
     if not records:
         raise DataError(f"{file} has a header and no rows")
     others = [column for column in columns if column not in NEEDED + OPTIONAL and column]
@@ -146,7 +146,7 @@ def _header(file: Path, values: list[str]) -> list[str]:
             raise DataError(
                 f"{file} has no column '{column}'{nearest(column, columns)}",
                 got=", ".join(columns),
-                hint=f"Use a header with path,label{commas}.",
+                hint=f"The header must have path,label{commas}.",
             )
     for column in NEEDED + OPTIONAL:
         if columns.count(column) > 1:
@@ -173,39 +173,38 @@ def _row(file: Path, number: int, record: dict[str, str]) -> Row:
 
 
 def _without_repeated(file: Path, rows: list[Row]) -> tuple[list[Row], int]:
-    # An image that stands twice would find itself and be counted as found.
+    # An image listed twice would retrieve itself and count as a hit.
     first: dict[str, Row] = {}
     for row in rows:
-        known = first.setdefault(row.path, row)
-        if known is not row:
-            for column in ("label", *OPTIONAL):
-                one, other = getattr(known, column), getattr(row, column)
-                if one != other:
-                    raise DataError(
-                        f"{file}, rows {known.number} and {row.number}: '{row.path}' has two values of {column}, "
-                        f"'{one}' and '{other}'",
-                        hint="Use one row for each image.",
-                    )
+        earlier = first.setdefault(row.path, row)
+        for column in ("label", *OPTIONAL):
+            one, other = getattr(earlier, column), getattr(row, column)
+            if one != other:
+                raise DataError(
+                    f"{file}, rows {earlier.number} and {row.number}: '{row.path}' has two values of {column}, "
+                    f"'{one}' and '{other}'",
+                    hint="List each image once.",
+                )
     return list(first.values()), len(rows) - len(first)
 
 
-def _check_files(file: Path, place: Path, rows: list[Row]) -> None:
-    missing = [row for row in rows if "\0" in row.path or not os.path.isfile(place / row.path)]
+def _check_files(file: Path, image_root: Path, rows: list[Row]) -> None:
+    missing = [row for row in rows if "\0" in row.path or not os.path.isfile(image_root / row.path)]
     if missing:
         others = f" (and {len(missing) - 1:,} other rows)" if len(missing) > 1 else ""
         raise DataError(
-            f"{file}, row {missing[0].number}: no file {place / missing[0].path}{others}",
-            hint="Use paths relative to the CSV's folder, or root=....",
+            f"{file}, row {missing[0].number}: no file {image_root / missing[0].path}{others}",
+            hint="Paths are relative to the CSV's folder; set root=FOLDER if they are not.",
         )
 
 
-def _column_of_words(file: Path, rows: list[Row], column: str) -> list[str] | None:
-    words = [getattr(row, column) for row in rows]
-    if not any(words):
+def _complete_column(file: Path, rows: list[Row], column: str) -> list[str] | None:
+    values = [getattr(row, column) for row in rows]
+    if not any(values):
         return None
-    for row, word in zip(rows, words, strict=True):
-        if not word:
+    for row, value in zip(rows, values, strict=True):
+        if not value:
             raise DataError(
-                f"{file}, row {row.number}: the {column} is empty", hint=f"Use a {column} in every row, or in none."
+                f"{file}, row {row.number}: the {column} is empty", hint=f"Set the {column} in every row or in none."
             )
-    return words
+    return values

@@ -1,4 +1,4 @@
-"""Counting against thresholds over a whole comparison: tiles screened in float32, or exact rows that are sorted."""
+"""For each positive: how many items rank above it and tie with it, by float32 screening or by sorting exact rows."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -6,141 +6,135 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from unseen.evaluation.exact.directions import Units
+from unseen.core.console import bar_when_long
+from unseen.evaluation.exact.arrays import Float32s
 from unseen.evaluation.exact.positives import Positives
-from unseen.evaluation.exact.progress import bar_when_long
 from unseen.evaluation.exact.thresholds import (
     EXCLUDED,
     Counts,
     Side,
     Thresholds,
     error_bound,
+    side,
     with_margins,
 )
-from unseen.evaluation.exact.tiles import Comparison, Tile, work_on_tiles
+from unseen.evaluation.exact.tiles import QueryGallery, Tile, work_on_tiles
 
-Kernel: TypeAlias = Callable[[NDArray[np.float32], Side, Side, Thresholds, Counts, int], int]
+Kernel: TypeAlias = Callable[[Float32s, Side, Side, Thresholds, Counts, int], int]
 
 # Nearly as fast to multiply as larger tiles, still in the cache when they are counted, and fewer of them lie on the
-# diagonal, where each product is done twice.
+# diagonal, where each product is computed twice.
 _SIDE = 1024
-# With more thresholds a query than this, a table of bins is faster than one comparison a threshold.
+# With more thresholds per query than this, a table of bins is faster than one comparison per threshold.
 _FEW_THRESHOLDS = 32
 # A tile with a larger share of exact decisions (copies, collapsed models) is faster in float64.
-_UNSURE_SHARE = 1 / 8
+_MAX_EXACT_SHARE = 1 / 8
 
 
-def count_by_screening(positives: Positives, *, memory: float, side: int = _SIDE, few: int = _FEW_THRESHOLDS) -> Counts:
-    """Items above and at each positive; float32 products, and exact ones where those cannot tell."""
-    from unseen.evaluation.exact.binned_kernels import count_columns_by_bins, count_rows_by_bins
-    from unseen.evaluation.exact.kernels import count_columns, count_rows
+def count_by_screening(
+    positives: Positives, *, memory: float, tile_side: int = _SIDE, few: int = _FEW_THRESHOLDS
+) -> Counts:
+    """Count in tiles of float32 similarities, with exact products where float32 cannot decide."""
+    from unseen.evaluation.exact.kernels.binned import count_columns_by_bins, count_rows_by_bins
+    from unseen.evaluation.exact.kernels.screening import count_columns, count_rows
 
-    comparison = positives.comparison
-    margin = error_bound(comparison.directions.width, comparison.directions.inverse_norms)
+    query_gallery = positives.query_gallery
+    margin = error_bound(query_gallery.directions.width, query_gallery.directions.inverse_norms)
     thresholds = with_margins(positives.starts, positives.similarities, margin)
-    # Positives are compared with each other already; tiles are left with the negatives.
-    counts = Counts(*positives.among_themselves())
-    is_symmetric = comparison.is_symmetric
-    is_few = len(thresholds.exact) <= few * len(comparison.queries)
+    # Positives are compared with each other here; the tiles then hold negatives only.
+    counts = Counts(*positives.compared_with_each_other())
+    is_symmetric = query_gallery.is_symmetric
+    is_few = len(thresholds.exact) <= few * len(query_gallery.queries)
     kernels = (count_rows, count_columns) if is_few else (count_rows_by_bins, count_columns_by_bins)
-    adding = Lock()
+    lock = Lock()
 
     def work(tile: Tile) -> int:
         positives.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
         is_mirrored = is_symmetric and tile.rows != tile.columns
-        found = _count_screened(comparison, tile, thresholds, kernels if is_mirrored else kernels[:1])
-        if found is None:
-            found = _count_exactly(positives, tile, is_mirrored)
+        tile_counts = _count_screened(query_gallery, tile, thresholds, kernels if is_mirrored else kernels[:1])
+        if tile_counts is None:
+            tile_counts = _count_exactly(positives, tile, is_mirrored)
         # Tiles of the same queries are counted at the same time.
-        with adding:
-            for queries, numbers in zip((tile.rows, tile.columns), found, strict=False):
-                _add(numbers, counts, positives, queries)
-        return tile.similarity.numel() * len(found)
+        with lock:
+            for queries, new in zip((tile.rows, tile.columns), tile_counts, strict=False):
+                _add(new, counts, positives, queries)
+        return tile.similarity.numel() * len(tile_counts)
 
-    with bar_when_long("ranking", len(comparison.queries) * len(comparison.gallery)) as progress:
-        for done in work_on_tiles(comparison, work, memory=memory, side=side, is_symmetric=is_symmetric):
-            progress(done)
+    done, total = 0, len(query_gallery.queries) * len(query_gallery.gallery)
+    with bar_when_long("ranking") as progress:
+        for pairs in work_on_tiles(query_gallery, work, memory=memory, side=tile_side, is_symmetric=is_symmetric):
+            done += pairs
+            progress(done, total, "")
     return counts
 
 
 def count_by_sorting(positives: Positives, *, memory: float, chunk: int | None = None) -> Counts:
-    """The same counts from exact similarities, whole rows of them sorted; no compiled loops."""
-    comparison = positives.comparison
-    counts = Counts(*positives.among_themselves())
-    queries, gallery = len(comparison.queries), len(comparison.gallery)
+    """The same counts from rows of exact similarities that are sorted; no compiled loops."""
+    query_gallery = positives.query_gallery
+    counts = Counts(*positives.compared_with_each_other())
+    queries, gallery = len(query_gallery.queries), len(query_gallery.gallery)
     if chunk is None:
-        left = max(memory * 1e6 - comparison.directions.bytes, memory * 1e6 / 2)
         most = int(np.diff(positives.starts).max(initial=0))
-        # Similarities, what sorting needs beside them, and about four arrays as wide as the most positives.
-        chunk = max(1, int(left / 2) // (8 * (2 * gallery + 4 * most)))
+        # Similarities, a sorted copy, and about four arrays as wide as the largest number of positives.
+        chunk = max(1, int(query_gallery.free_memory(memory) / 2) // (8 * (2 * gallery + 4 * most)))
     columns = slice(0, gallery)
-    with bar_when_long("ranking", queries * gallery) as progress:
+    with bar_when_long("ranking") as progress:
         for start in range(0, queries, chunk):
             rows = slice(start, min(start + chunk, queries))
-            similarity = comparison.exact(rows, columns)
+            similarity = query_gallery.exact(rows, columns)
             positives.exclude(similarity, rows, columns, -np.inf)
             _add(_count_sorted(similarity, rows, positives), counts, positives, rows)
-            progress(similarity.numel())
+            progress(rows.stop, queries, "")
     return counts
 
 
 def _count_screened(
-    comparison: Comparison, tile: Tile, thresholds: Thresholds, kernels: tuple[Kernel, ...]
+    query_gallery: QueryGallery, tile: Tile, thresholds: Thresholds, kernels: tuple[Kernel, ...]
 ) -> tuple[Counts, ...] | None:
-    """Counts for the queries of a tile's rows and, with a second kernel, of its columns; None if too much is unsure."""
-    rows, columns = _sides(comparison, tile)
+    """Counts for the queries of the rows and, with a second kernel, of the columns; None if too much is undecided."""
+    inverse_norms = query_gallery.directions.inverse_norms.numpy()
+    rows = side(tile.row_units, inverse_norms[query_gallery.queries[tile.rows]])
+    columns = side(tile.column_units, inverse_norms[query_gallery.gallery[tile.columns]])
     similarity = tile.similarity.numpy()
-    limit = int(similarity.size * _UNSURE_SHARE)
-    found: tuple[Counts, ...] = ()
+    limit = int(similarity.size * _MAX_EXACT_SHARE)
+    tile_counts: tuple[Counts, ...] = ()
     for queries, count in zip((tile.rows, tile.columns), kernels, strict=False):
-        asked = thresholds.of(queries)
-        counts = Counts(*np.zeros((2, len(asked.exact)), dtype=np.int64))
-        if count(similarity, rows, columns, asked, counts, limit) > limit:
+        own_thresholds = thresholds.of(queries)
+        counts = Counts(*np.zeros((2, len(own_thresholds.exact)), dtype=np.int64))
+        if count(similarity, rows, columns, own_thresholds, counts, limit) > limit:
             return None
-        found += (counts,)
-    return found
+        tile_counts += (counts,)
+    return tile_counts
 
 
 def _count_exactly(positives: Positives, tile: Tile, is_mirrored: bool) -> tuple[Counts, ...]:
     """The same from exact similarities."""
-    pairs = [(tile.rows, tile.columns)] + ([(tile.columns, tile.rows)] if is_mirrored else [])
-    found = []
-    for rows, columns in pairs:
-        similarity = positives.comparison.exact(rows, columns)
+    sides = [(tile.rows, tile.columns)] + ([(tile.columns, tile.rows)] if is_mirrored else [])
+    tile_counts = []
+    for rows, columns in sides:
+        similarity = positives.query_gallery.exact(rows, columns)
         positives.exclude(similarity, rows, columns, -np.inf)
-        found.append(_count_sorted(similarity, rows, positives))
-    return tuple(found)
+        tile_counts.append(_count_sorted(similarity, rows, positives))
+    return tuple(tile_counts)
 
 
 def _count_sorted(similarity: Tensor, queries: slice, positives: Positives) -> Counts:
     """Counts from rows of exact similarities, which are sorted in place."""
     starts = positives.starts[queries.start : queries.stop + 1]
     sizes = np.diff(starts)
-    is_one = np.arange(sizes.max(initial=0)) < sizes[:, None]
-    wanted = np.full(is_one.shape, np.inf)
-    wanted[is_one] = positives.similarities[starts[0] : starts[-1]]
+    is_used = np.arange(sizes.max(initial=0)) < sizes[:, None]
+    padded = np.full(is_used.shape, np.inf)
+    padded[is_used] = positives.similarities[starts[0] : starts[-1]]
     similarity.numpy().sort(axis=1)
-    values = torch.from_numpy(wanted)
-    at_most = torch.searchsorted(similarity, values, right=True).numpy()[is_one]
-    return Counts(similarity.shape[1] - at_most, at_most - torch.searchsorted(similarity, values).numpy()[is_one])
+    thresholds = torch.from_numpy(padded)
+    at_most = torch.searchsorted(similarity, thresholds, right=True).numpy()[is_used]
+    below = torch.searchsorted(similarity, thresholds).numpy()[is_used]
+    return Counts(similarity.shape[1] - at_most, at_most - below)
 
 
-def _add(found: Counts, counts: Counts, positives: Positives, queries: slice) -> None:
+def _add(new: Counts, counts: Counts, positives: Positives, queries: slice) -> None:
     slots = slice(int(positives.starts[queries.start]), int(positives.starts[queries.stop]))
-    counts.above[slots] += found.above
-    counts.tied[slots] += found.tied
-
-
-def _sides(comparison: Comparison, tile: Tile) -> tuple[Side, Side]:
-    inverse_norms = comparison.directions.inverse_norms.numpy()
-
-    def side(part: slice, units: Units, numbers: NDArray[np.int64]) -> Side:
-        return Side(units.single.numpy(), units.rest_of, units.rest, inverse_norms[numbers[part]])
-
-    return (
-        side(tile.rows, tile.row_units, comparison.queries),
-        side(tile.columns, tile.column_units, comparison.gallery),
-    )
+    counts.above[slots] += new.above
+    counts.tied[slots] += new.tied

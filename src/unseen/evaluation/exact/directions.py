@@ -1,14 +1,14 @@
-"""Directions of embeddings in whole numbers, so that their inner products are computed without any rounding.
+"""Directions: unit vectors rounded to integers, so that inner products are computed without any rounding.
 
-A rounded matrix product gives other last bits for another block size, thread count or processor, and two images of one
-embedding then rank apart by accident. Here each unit vector is rounded once, coordinate by coordinate, to multiples of
-2^-26. Products are then multiples of 2^-52, and no partial sum exceeds the product of the two norms, so float64 holds
-every one of them exactly: the inner product is the same number in any order of summation.
+A floating-point matrix product has other last bits for another block size, thread count or processor, and two images
+with equal embeddings may then rank differently by accident. Here each unit vector is rounded once, coordinate by
+coordinate, to multiples of 2^-26. Products are multiples of 2^-52, and no partial sum exceeds the product of the two
+norms, so float64 holds every one of them exactly: the inner product is the same number in any order of summation.
 
 The rounding turns a direction by about 1e-7 (512 dimensions), as much as storing the embedding in float32 does.
 
-Embeddings stay where they are, also on a disk; directions are computed for the rows that are asked for. float32 unit
-vectors of all rows are kept if they fit the memory given: they are the whole numbers but for a small rest.
+Embeddings stay where they are, in memory or in a mapped file; directions are computed for the rows that are asked for.
+float32 unit vectors of all rows are kept if they fit the given memory: they are the integers up to a small remainder.
 """
 
 import mmap
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unseen.core.errors import BatchError
-from unseen.evaluation.exact.compiled import IS_COMPILED
-from unseen.evaluation.exact.threads import at_once, workers
+from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.threads import run_in_threads, run_serially
 
 SCALE = 2.0**26
-# A block of this many numbers stays in the processor's cache from one step of its reading to the next.
+# A block of this many numbers stays in the cache from one step of its conversion to the next.
 _NUMBERS_AT_ONCE = 2**17
-# Fewer numbers are read sooner than the compiled loops are loaded.
+# Fewer numbers are converted faster than the compiled loops are loaded.
 _MANY_NUMBERS = 2**20
 
 RowsOf: TypeAlias = slice | NDArray[np.int64]
@@ -39,38 +39,39 @@ class Units(NamedTuple):
     """Unit vectors in float32, and what float32 rounded away.
 
     A coordinate below 1/4 has at most 24 binary digits, which float32 holds; only larger ones, at most 16 in a row, can
-    have a rest. ``whole = single * 2^26 + rest[rest_of[row]]``, the last term only where ``rest_of[row] >= 0``.
+    have a remainder. ``integers = float32 * 2^26 + remainders[remainder_index[row]]``, the last term only where
+    ``remainder_index[row] >= 0``.
 
-    Shape:  n rows of d dimensions -> ``single`` (n, d), ``rest_of`` (n); ``rest`` (rows with a rest, d)
+    Shape:  n rows of d dimensions -> ``float32`` (n, d), ``remainder_index`` (n); ``remainders`` (some rows, d)
     """
 
-    single: Tensor
-    rest_of: NDArray[np.int32]
-    rest: NDArray[np.int8]
+    float32: Tensor
+    remainder_index: NDArray[np.int32]
+    remainders: NDArray[np.int8]
 
-    def whole(self) -> Tensor:
-        """The whole numbers, in float64."""
-        whole = self.single.to(torch.float64).mul_(SCALE)
-        rows = np.flatnonzero(self.rest_of >= 0)
+    def integers(self) -> Tensor:
+        """The integer coordinates, in float64."""
+        integers = self.float32.to(torch.float64).mul_(SCALE)
+        rows = np.flatnonzero(self.remainder_index >= 0)
         if len(rows):
-            whole[torch.from_numpy(rows)] += torch.from_numpy(self.rest[self.rest_of[rows]])
-        return whole
+            integers[torch.from_numpy(rows)] += torch.from_numpy(self.remainders[self.remainder_index[rows]])
+        return integers
 
     def take(self, rows: RowsOf) -> "Units":
-        """Some of the rows; a slice copies nothing."""
+        """Some of the rows; a slice does not copy."""
         index = rows if isinstance(rows, slice) else torch.from_numpy(rows)
-        return Units(self.single[index], self.rest_of[rows], self.rest)
+        return Units(self.float32[index], self.remainder_index[rows], self.remainders)
 
     @property
     def bytes(self) -> int:
-        """Memory of all three."""
-        return 4 * self.single.numel() + self.rest_of.nbytes + self.rest.nbytes
+        """Memory of the three arrays."""
+        return 4 * self.float32.numel() + self.remainder_index.nbytes + self.remainders.nbytes
 
 
 class Directions:
-    """Unit vectors times 2^26, rounded to whole numbers, and the reciprocals of their lengths.
+    """Unit vectors times 2^26, rounded to integers, and the reciprocals of their lengths.
 
-    Shape:  n embeddings of d dimensions; rows are asked for by a slice or an array of row numbers
+    Shape:  n embeddings of d dimensions; rows are selected by a slice or an array of row numbers
     Empty:  an embedding of zeros has no direction; its similarity to everything is 0
     """
 
@@ -99,22 +100,22 @@ class Directions:
         """Memory held beyond the embeddings."""
         return 0 if self._kept is None else self._kept.bytes
 
-    def whole(self, rows: RowsOf = slice(None)) -> Tensor:
-        """The unit vectors of some rows times 2^26, whole numbers in float64."""
+    def integers(self, rows: RowsOf = slice(None)) -> Tensor:
+        """The unit vectors of some rows times 2^26, integers in float64."""
         index = self._inner(rows)
         if self._kept is not None:
-            return self._kept.take(index).whole()
-        whole = torch.empty((self._count(index), self.width), dtype=torch.float64)
+            return self._kept.take(index).integers()
+        integers = torch.empty((self._count(index), self.width), dtype=torch.float64)
         for start, block in self._blocks(index):
-            whole[start : start + len(block)] = _whole_units(block)
-        return whole
+            integers[start : start + len(block)] = _integer_units(block)
+        return integers
 
-    def single(self, rows: RowsOf = slice(None)) -> Tensor:
+    def float32(self, rows: RowsOf = slice(None)) -> Tensor:
         """The unit vectors of some rows in float32."""
-        return self.units(rows).single
+        return self.units(rows).float32
 
     def units(self, rows: RowsOf = slice(None)) -> Units:
-        """The unit vectors of some rows in float32, with their rests; not to be written to."""
+        """The unit vectors of some rows in float32 with their remainders; read-only."""
         index = self._inner(rows)
         if self._kept is not None:
             return self._kept.take(index)
@@ -124,7 +125,7 @@ class Directions:
         return writer.units()
 
     def take(self, rows: NDArray[np.int64]) -> "Directions":
-        """The directions of some rows, in that order, still computed when asked for."""
+        """The directions of some rows, in that order, computed when asked for."""
         inner = rows if self._rows is None else self._rows[rows]
         return Directions(self._parts, self.inverse_norms[torch.from_numpy(rows)], self._kept, inner)
 
@@ -139,7 +140,7 @@ class Directions:
         return len(range(*rows.indices(self._stored))) if isinstance(rows, slice) else len(rows)
 
     def _blocks(self, rows: RowsOf) -> Iterator[tuple[int, Tensor]]:
-        """The rows as they are stored, block by block, each with its place among the rows asked for."""
+        """The stored rows block by block, each with the position of its first row."""
         step = max(1, _NUMBERS_AT_ONCE // self.width)
         if isinstance(rows, slice):
             first, last, stride = rows.indices(self._stored)
@@ -161,61 +162,60 @@ class Directions:
             rows = np.arange(rows.start, rows.stop)
         if len(self._parts) == 1:
             return self._parts[0].read(rows)
-        found = torch.empty((len(rows), self.width), dtype=torch.float64)
+        block = torch.empty((len(rows), self.width), dtype=torch.float64)
         start = 0
         for part in self._parts:
             inside = np.flatnonzero((rows >= start) & (rows < start + part.count))
             if len(inside):
-                found[torch.from_numpy(inside)] = part.read(rows[inside] - start)
+                block[torch.from_numpy(inside)] = part.read(rows[inside] - start)
             start += part.count
-        return found
+        return block
 
 
-def read_directions(*embeddings: Tensor | NDArray[np.floating], memory: float = 500) -> Directions:
-    """The directions of a table of embeddings, whose lengths do not matter; further tables stand behind the first.
+def read_directions(*embeddings: Tensor | NDArray[np.number], memory: float = 500) -> Directions:
+    """The directions of one or several tables of embeddings, concatenated; lengths of embeddings do not matter.
 
-    Unit vectors are kept if they take at most half of ``memory`` (in MB).
+    float32 unit vectors are kept if they take at most half of ``memory`` (in MB).
 
-    Raises: BatchError for what is no table of finite numbers
+    Raises: BatchError for anything but tables of finite numbers
     """
     parts = tuple(_Part(table) for table in embeddings)
     widths = sorted({part.width for part in parts})
     if len(widths) > 1:
         raise BatchError(
-            "queries and gallery must have embeddings of one width", got=" and ".join(f"{width}" for width in widths)
+            "queries and gallery must have embeddings of the same width", got=" and ".join(map(str, widths))
         )
     count, width = sum(part.count for part in parts), widths[0]
     norms = torch.empty(count, dtype=torch.float64)
     writer = _Writer(count, width) if 4 * count * width <= memory * 1e6 / 2 else None
     stored = Directions(parts, norms)
 
-    # One pass over everything: checked, measured, and kept if it may be.
-    def read(part: tuple[int, int]) -> int:
-        for start, block in stored._blocks(slice(*part)):
-            place = slice(part[0] + start, part[0] + start + len(block))
-            norms[place] = _norms(_whole_units(block)) if writer is None else writer.write(place.start, block)
-        return 0
+    # One pass over all rows: they are checked, their lengths computed, and the unit vectors kept if they fit.
+    def read(first: int, last: int) -> None:
+        for offset, block in stored._blocks(slice(first, last)):
+            rows = slice(first + offset, first + offset + len(block))
+            norms[rows] = _norms(_integer_units(block)) if writer is None else writer.write(rows.start, block)
 
-    with workers() if _is_long(count * width) else nullcontext(at_once) as run:
+    with run_in_threads() if _is_large(count * width) else nullcontext(run_serially) as run:
         run(read, count)
     inverse_norms = torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
     return Directions(parts, inverse_norms, writer.units() if writer is not None else None)
 
 
-def _is_long(numbers: int) -> bool:
-    """Whether loading the compiled loops and starting threads takes less time than they save."""
+def _is_large(numbers: int) -> bool:
+    """Whether compiled loops and threads save more time than they take to start."""
     return IS_COMPILED and numbers >= _MANY_NUMBERS
 
 
-def _norms(whole: Tensor) -> Tensor:
-    # A sum of whole numbers below 2^53 is exact.
-    return (whole * whole).sum(dim=1).sqrt_()
+def _norms(integers: Tensor) -> Tensor:
+    # A sum of integers below 2^53 is exact.
+    return (integers * integers).sum(dim=1).sqrt_()
 
 
 class _Part:
-    """One table as it was given, read block by block."""
+    """One table of embeddings, read block by block."""
 
-    def __init__(self, embeddings: Tensor | NDArray[np.floating]) -> None:
+    def __init__(self, embeddings: Tensor | NDArray[np.number]) -> None:
         self.source = embeddings.detach() if isinstance(embeddings, Tensor) else np.asanyarray(embeddings)
         if self.source.ndim != 2 or self.source.shape[1] == 0:
             raise BatchError("embeddings must have the shape (images, dimensions)", got=tuple(self.source.shape))
@@ -225,11 +225,11 @@ class _Part:
             is_real = self.source.dtype.kind in "fiu"
         if not is_real:
             raise BatchError("embeddings must be a table of real numbers", got=str(self.source.dtype))
-        self.count, self.width = self.source.shape
+        self.count, self.width = map(int, self.source.shape)
         self._mapping = None if isinstance(self.source, Tensor) else _mapping_of(self.source)
 
     def read(self, rows: RowsOf) -> Tensor:
-        """Some rows in float64, in memory of their own.
+        """A copy of some rows in float64.
 
         Raises: BatchError for a value that is not finite
         """
@@ -239,23 +239,25 @@ class _Part:
         else:
             block = torch.from_numpy(np.array(self.source[rows], dtype=np.float64))
             if self._mapping is not None:
-                # Pages that were read stay counted as ours until they are given back.
+                # Pages that were read count as memory of this process until they are released.
                 self._mapping.madvise(mmap.MADV_DONTNEED)
-        # A sum is finite unless a term is not, or the terms are huge: only then is each looked at.
+        # A sum is finite unless a term is not, or the terms are huge: only then is every value checked.
         if not torch.isfinite(block.sum()):
             finite = torch.isfinite(block).all(dim=1)
             if not finite.all():
-                place = int((~finite).nonzero()[0])
-                row = rows.start + place if isinstance(rows, slice) else int(rows[place])
-                raise BatchError(f"embedding {row} holds a value that is not finite", hint="Use no NaN and no inf.")
+                position = int((~finite).nonzero()[0])
+                row = rows.start + position if isinstance(rows, slice) else int(rows[position])
+                raise BatchError(
+                    f"embedding {row} holds a value that is not finite", hint="Remove rows with NaN or inf."
+                )
         return block
 
 
-def _mapping_of(array: NDArray[np.floating]) -> mmap.mmap | None:
-    """The file mapping behind an array, if its pages can be given back without losing anything."""
+def _mapping_of(array: NDArray[np.number]) -> mmap.mmap | None:
+    """The file mapping behind an array, if its pages can be released without losing changes."""
     base: object = array
     while isinstance(base, np.ndarray):
-        # Pages of a copy-on-write mapping may hold changes that are nowhere else.
+        # Pages of a copy-on-write mapping may hold changes that exist nowhere else.
         if isinstance(base, np.memmap) and base.mode == "c":
             return None
         base = base.base
@@ -263,55 +265,54 @@ def _mapping_of(array: NDArray[np.floating]) -> mmap.mmap | None:
 
 
 class _Writer:
-    """Collects unit vectors, block by block, as float32 and rests."""
+    """Collects unit vectors block by block, as float32 and remainders."""
 
     def __init__(self, count: int, width: int) -> None:
-        self._single = torch.empty((count, width), dtype=torch.float32)
-        self._rest_of = np.full(count, -1, dtype=np.int32)
-        self._rests = [np.empty((0, width), dtype=np.int8)]
-        self._found = 0
-        self._adding = Lock()
-        self._is_long = _is_long(count * width)
+        self._float32 = torch.empty((count, width), dtype=torch.float32)
+        self._remainder_index = np.full(count, -1, dtype=np.int32)
+        self._remainders = [np.empty((0, width), dtype=np.int8)]
+        self._lock = Lock()
+        self._is_large = _is_large(count * width)
 
     def write(self, start: int, rows: Tensor) -> Tensor:
-        """Write the unit vectors of some rows, which are overwritten; gives their lengths."""
-        target = self._single[start : start + len(rows)]
-        if self._is_long:
-            from unseen.evaluation.exact.unit_kernels import round_to_units
+        """Store the unit vectors of some rows and return their lengths; overwrites the rows."""
+        target = self._float32[start : start + len(rows)]
+        if self._is_large:
+            from unseen.evaluation.exact.kernels.rounding import round_to_units
 
             norms = torch.empty(len(rows), dtype=torch.float64)
             largest = round_to_units(rows.numpy(), target.numpy(), norms.numpy(), SCALE)
         else:
-            norms = _norms(_whole_units(rows))
+            norms = _norms(_integer_units(rows))
             target.copy_(rows / SCALE)
             largest = float(rows.abs().max())
         if largest > 2**24:
-            self._write_rests(start, rows, target)
+            self._write_remainders(start, rows, target)
         return norms
 
-    def _write_rests(self, start: int, whole: Tensor, single: Tensor) -> None:
-        rows = torch.nonzero(whole.abs().amax(dim=1) > 2**24).flatten()
-        rest = (whole[rows] - single[rows].to(torch.float64) * SCALE).to(torch.int8).numpy()
-        with self._adding:
-            self._rest_of[start + rows.numpy()] = np.arange(self._found, self._found + len(rows), dtype=np.int32)
-            self._rests.append(rest)
-            self._found += len(rows)
+    def _write_remainders(self, start: int, integers: Tensor, float32: Tensor) -> None:
+        rows = torch.nonzero(integers.abs().amax(dim=1) > 2**24).flatten()
+        remainders = (integers[rows] - float32[rows].to(torch.float64) * SCALE).to(torch.int8).numpy()
+        with self._lock:
+            first = sum(map(len, self._remainders))
+            self._remainder_index[start + rows.numpy()] = np.arange(first, first + len(rows), dtype=np.int32)
+            self._remainders.append(remainders)
 
     def units(self) -> Units:
-        return Units(self._single, self._rest_of, np.concatenate(self._rests))
+        return Units(self._float32, self._remainder_index, np.concatenate(self._remainders))
 
 
-def _whole_units(rows: Tensor) -> Tensor:
-    """Unit vectors times 2^26 in whole numbers, in place; a row's result depends on that row alone, to the last bit."""
-    # The largest coordinate goes first, so that squares neither overflow nor vanish.
+def _integer_units(rows: Tensor) -> Tensor:
+    """Round rows to unit vectors times 2^26, in place; the result of a row depends on that row alone, bit for bit."""
+    # Divided by the largest coordinate first, so that squares neither overflow nor vanish.
     largest = rows.abs().amax(dim=1, keepdim=True)
     rows.div_(torch.where(largest > 0, largest, torch.ones_like(largest)))
     squares = rows * rows
-    # Halves are added to halves: unlike a library's sum, this order is the same on every machine.
+    # Pairwise sums in a fixed order: a library's sum may use another order on another machine.
     while squares.shape[1] > 1:
         half = (squares.shape[1] + 1) // 2
         squares[:, : squares.shape[1] - half] += squares[:, half:]
         squares = squares[:, :half]
     norms = squares.sqrt()
-    # Adding 0 turns -0.0 into 0.0: equal directions are then equal bytes.
+    # Adding 0 turns -0.0 into 0.0, so that equal directions have equal bytes.
     return rows.div_(torch.where(norms > 0, norms, torch.ones_like(norms))).mul_(SCALE).round_().add_(0.0)

@@ -1,33 +1,39 @@
-"""What people hand in, read into one checked table: directions, class numbers, queries and gallery."""
+"""The arguments of an evaluation, checked and read into one table: directions, classes, queries and gallery."""
 
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from unseen.core.errors import BatchError
+from unseen.evaluation.exact.arrays import Integers
 from unseen.evaluation.exact.directions import Directions, read_directions
 
-Embeddings: TypeAlias = Tensor | NDArray[np.floating]
+Embeddings: TypeAlias = Tensor | NDArray[np.number]
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int] | Sequence[str]
 Rows: TypeAlias = Tensor | NDArray[Any] | Sequence[int] | Sequence[bool] | range
 Gallery: TypeAlias = tuple[Embeddings, Labels] | tuple[Embeddings, Labels, Labels]
 
 
 class Table(NamedTuple):
-    """Embeddings with their classes, and which rows ask and which rows may answer; not those of the asking row's group.
+    """Directions with their class numbers, and which rows are queries and which are in the gallery.
 
-    Without ``groups`` every row that may answer can answer every other.
+    Gallery rows of the query's own ``groups`` number are no candidates for it.
     """
 
     directions: Directions
-    classes: NDArray[np.int64]
-    queries: NDArray[np.int64]
-    gallery: NDArray[np.int64]
-    groups: NDArray[np.int64] | None = None
+    classes: Integers
+    queries: Integers
+    gallery: Integers
+    groups: Integers | None = None
+
+    @property
+    def class_count(self) -> int:
+        """Number of classes in the table."""
+        return int(self.classes.max()) + 1
 
 
 def read_table(
@@ -39,13 +45,13 @@ def read_table(
     groups: Labels | None = None,
     memory: float = 500,
 ) -> Table:
-    """The checked table; without queries (gallery) every row is one.
+    """Read and check a table; by default every row is both a query and in the gallery.
 
     Queries and gallery are row numbers or a mask over the rows. A gallery may also be a pair (embeddings, labels) of
-    its own, with groups a triple (embeddings, labels, groups): its rows are then put behind those of the queries.
+    its own, or with groups a triple (embeddings, labels, groups): its rows are appended to those of the queries.
     ``memory`` (in MB) bounds what is kept beyond the embeddings.
 
-    Raises: BatchError for shapes, labels or row numbers that do not fit
+    Raises: BatchError for shapes, labels or row numbers that do not fit together
     """
     if isinstance(gallery, tuple) and len(gallery) in (2, 3) and np.ndim(gallery[0]) == 2:
         return _with_gallery(embeddings, labels, queries, gallery, groups, memory)
@@ -56,7 +62,7 @@ def read_table(
         directions,
         _numbers_of(labels, count, "label"),
         every if queries is None else row_numbers(queries, count, "queries"),
-        every if gallery is None else row_numbers(gallery, count, "gallery"),
+        every if gallery is None else row_numbers(cast("Rows", gallery), count, "gallery"),
         None if groups is None else _numbers_of(groups, count, "group"),
     )
 
@@ -73,19 +79,18 @@ def _with_gallery(
         raise BatchError(
             "groups must be given for both sides or for none",
             got=f"groups {'missing' if groups is None else 'given'}, a gallery of {len(gallery)} parts",
-            hint="Use groups=... with gallery=(embeddings, labels, groups).",
+            hint="Pass groups=... together with gallery=(embeddings, labels, groups).",
         )
     directions = read_directions(embeddings, gallery[0], memory=memory)
     _count_of(directions)
-    # What the second table has is what the first has not.
-    behind = len(gallery[0])
-    count = len(directions) - behind
-    classes = class_numbers(_as_list(labels, count, "label") + _as_list(gallery[1], behind, "label"))
-    numbers = None
+    items = len(gallery[0])
+    count = len(directions) - items
+    classes = class_numbers(_as_list(labels, count, "label") + _as_list(gallery[1], items, "label"))
+    group_numbers = None
     if groups is not None and len(gallery) == 3:
-        numbers = class_numbers(_as_list(groups, count, "group") + _as_list(gallery[2], behind, "group"))
-    asked = np.arange(count) if queries is None else row_numbers(queries, count, "queries")
-    return Table(directions, classes, asked, np.arange(count, count + behind), numbers)
+        group_numbers = class_numbers(_as_list(groups, count, "group") + _as_list(gallery[2], items, "group"))
+    rows = np.arange(count) if queries is None else row_numbers(queries, count, "queries")
+    return Table(directions, classes, rows, np.arange(count, count + items), group_numbers)
 
 
 def _count_of(directions: Directions) -> int:
@@ -94,15 +99,15 @@ def _count_of(directions: Directions) -> int:
     return len(directions)
 
 
-def _numbers_of(labels: Labels, count: int, what: str) -> NDArray[np.int64]:
+def _numbers_of(labels: Labels, count: int, what: str) -> Integers:
     numbers = class_numbers(labels)
     if len(numbers) != count:
         raise BatchError(f"there must be one {what} per embedding", got=f"{count} embeddings, {len(numbers)} {what}s")
     return numbers
 
 
-def class_numbers(labels: Labels) -> NDArray[np.int64]:
-    """Labels of any whole number or text, as numbers 0, 1, 2, ... that are equal where the labels are.
+def class_numbers(labels: Labels) -> Integers:
+    """Labels (integers of any size, or strings) as numbers 0, 1, 2, ... in the order of the labels.
 
     >>> class_numbers(["owl", "emu", "owl"]).tolist(), class_numbers([10**12, -5, 10**12]).tolist()
     ([1, 0, 1], [1, 0, 1])
@@ -111,23 +116,23 @@ def class_numbers(labels: Labels) -> NDArray[np.int64]:
         labels = labels.detach().cpu().numpy()
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iubUS":
         if labels.ndim != 1:
-            raise BatchError("labels must be one row of labels", got=tuple(labels.shape))
+            raise BatchError("labels must be one-dimensional", got=tuple(labels.shape))
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
     if not isinstance(labels, Iterable) or isinstance(labels, (str, bytes)):
-        raise BatchError("labels must be one row of labels", got=type(labels).__name__)
+        raise BatchError("labels must be a sequence of labels", got=type(labels).__name__)
     values = list(labels)
-    # NumPy would read [1, "1"] as two equal texts and large whole numbers as rounded ones; Python does neither.
+    # NumPy would read [1, "1"] as two equal strings and round large integers.
     for kind in (numbers.Integral, str):
         if all(isinstance(value, kind) for value in values):
             numbering = {value: number for number, value in enumerate(sorted(set(values)))}
             return np.array([numbering[value] for value in values], dtype=np.int64)
     raise BatchError(
-        "labels must be whole numbers or texts, all of one kind", got=sorted({type(value).__name__ for value in values})
+        "labels must be integers or strings, all of one kind", got=sorted({type(value).__name__ for value in values})
     )
 
 
-def row_numbers(rows: Rows, count: int, what: str) -> NDArray[np.int64]:
-    """Row numbers from a mask or from numbers; each row at most once, each in the table."""
+def row_numbers(rows: Rows, count: int, what: str) -> Integers:
+    """Row numbers from a mask or from row numbers, which must be distinct and in the table."""
     array = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise BatchError(f"{what} must be row numbers or a mask over the rows", got=f"{array.dtype} of {array.shape}")
@@ -136,11 +141,11 @@ def row_numbers(rows: Rows, count: int, what: str) -> NDArray[np.int64]:
             raise BatchError(f"a mask of {what} must have one entry per row ({count})", got=len(array))
         array = np.flatnonzero(array)
     if array.size == 0:
-        raise BatchError(f"{what} hold no row", hint="Use at least one.")
+        raise BatchError(f"{what} hold no row", hint="Select at least one row.")
     if array.min() < 0 or array.max() >= count:
         raise BatchError(f"{what} must be rows from 0 to {count - 1}", got=f"{array.min()} to {array.max()}")
     if len(np.unique(array)) != len(array):
-        raise BatchError(f"{what} hold a row twice", hint="Use each row once.")
+        raise BatchError(f"{what} hold a row twice", hint="List each row once.")
     return array.astype(np.int64)
 
 

@@ -1,8 +1,8 @@
-"""k-means on directions: where it starts, how often, and what of it belongs to a score's definition.
+"""k-means on directions: initialisation, restarts, and the settings that belong to a score's definition.
 
-The random start does not depend on how a table happens to be stored: rows are put in the order of their `content`
-before any is drawn. With exact iterations (`lloyd`) the same points get the same clusters on any machine, in
-any row order.
+The random initialisation does not depend on how a table is stored: rows are put in the order of their content
+(`row_hashes`) before any is drawn. With exact iterations (`lloyd`) the same points get the same clusters on any
+machine, in any row order.
 """
 
 from dataclasses import dataclass
@@ -10,16 +10,17 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from unseen.core.checks import check_choice, check_count
+from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, numpy_generator
+from unseen.evaluation.exact.arrays import Integers
 from unseen.evaluation.exact.directions import Directions
-from unseen.evaluation.exact.lloyd import Clusters, Progress, Whole, lloyd
+from unseen.evaluation.exact.lloyd import Clusters, lloyd
 from unseen.evaluation.exact.row_hashes import order_of, row_keys
 
 _STARTS = {"random": "random distinct points", "k-means++": "k-means++"}
-# Points proposed together: more of them and most would be refused, fewer and the products with them are slow.
+# Points proposed at a time: with more, most would be rejected; with fewer, the products are slow.
 _PROPOSALS = 256
 
 
@@ -27,16 +28,16 @@ _PROPOSALS = 256
 class KMeans:
     """How points are clustered; part of the definition of every score that needs clusters.
 
-    Lloyd's iterations from random distinct points, as faiss starts in the authors' code of R (SPEC 4.3), or from points
-    drawn by k-means++. A cluster that loses all its points takes the point farthest from its centroid. Of several
-    restarts the smallest inertia counts.
+    Lloyd's iterations from random distinct points, as faiss does in the code of Roth et al. (arXiv:2002.08473), or from
+    points drawn by k-means++. A cluster that loses all its points takes the point farthest from its centroid. Of
+    several restarts the one with the smallest inertia is taken.
 
     ===========  ==========================================================================================
-    clusters     their number; that of the classes if None. R's authors take the number of training classes
-    iterations   means taken at most; fewer if no centroid moves any more
+    clusters     number of clusters; as many as classes if None (Roth et al. take the number of training classes)
+    iterations   maximum number of iterations; stops early when no centroid moves
     start        "random": distinct points, each equally likely; "k-means++": by squared distance to those before
-    restarts     starts tried
-    seed         of the starts
+    restarts     number of initialisations
+    seed         of the initialisations
     ===========  ==========================================================================================
 
     Empty:      with fewer distinct points than clusters, each distinct point is a cluster
@@ -59,7 +60,7 @@ class KMeans:
 
     @property
     def definition(self) -> str:
-        """The engine and its settings, in the words that stand beside a score."""
+        """The algorithm and its settings, as printed with a score."""
         number = "one cluster per class" if self.clusters is None else f"{self.clusters} clusters"
         return (
             f"k-means on unit vectors with {number} (Lloyd, exact, {self.iterations} iterations, "
@@ -67,12 +68,12 @@ class KMeans:
         )
 
     def __call__(
-        self, directions: Directions, classes: int, *, memory: int = 64, progress: Progress | None = None
+        self, directions: Directions, classes: int, *, memory: int = 64, progress: Progress = no_progress
     ) -> Clusters:
-        """Cluster all points into ``clusters``, or as many as there are classes, or at most one per distinct point.
+        """Cluster all points into ``clusters``, or as many as classes; at most one cluster per distinct point.
 
-        ``memory`` in MB bounds the products at hand, beyond a few copies of the centroids; ``progress`` gets the
-        iterations done and in all.
+        ``memory`` in MB bounds the matrix products, beyond a few copies of the centroids; ``progress`` counts
+        iterations.
         """
         keys = row_keys(directions)
         order = order_of(keys)
@@ -87,65 +88,63 @@ class KMeans:
                 start = generator.choice(distinct, size=clusters, replace=False)
             else:
                 start = plus_plus(directions, order, clusters, generator=generator, memory=memory)
-            found = lloyd(
+            result = lloyd(
                 directions,
-                directions.whole(start),
+                directions.integers(start),
                 iterations=self.iterations,
                 ranks=ranks,
                 memory=memory,
-                progress=_shifted(progress, restart, self.restarts),
+                progress=_offset(progress, restart, self.restarts),
             )
-            if best is None or found.inertia < best.inertia:
-                best = found
+            if best is None or result.inertia < best.inertia:
+                best = result
         assert best is not None
         return best
 
 
 def plus_plus(
-    directions: Directions, order: Whole, clusters: int, *, generator: np.random.Generator, memory: int
-) -> Whole:
-    """Rows drawn one after another, each with a chance in proportion to its squared distance to the nearest before.
+    directions: Directions, order: Integers, clusters: int, *, generator: np.random.Generator, memory: int
+) -> Integers:
+    """Rows drawn by k-means++: each with probability proportional to its squared distance to the nearest one before.
 
-    Many are proposed at once, by the distances d to the rows accepted until then. Of a batch, a proposal whose distance
-    has become d' through those accepted before it is accepted with the chance d' / d: it is then drawn in proportion to
-    d', as if the distances had been brought up to date each time.
+    Many are proposed at a time, by the distances d to the rows accepted until then. A proposal whose distance has
+    become d' through rows accepted earlier in its batch is accepted with probability d' / d: it is then drawn in
+    proportion to d', as if the distances had been updated after each row.
     """
     chosen = [int(order[generator.integers(len(order))])]
     distances = np.full(len(order), np.iinfo(np.int64).max)
-    _bring_near(distances, directions, np.array(chosen), memory)
+    _lower_distances(distances, directions, np.array(chosen), memory)
     while len(chosen) < clusters:
-        # A sum in the order of content: the same in any order of the rows.
+        # Summed in the order of content, so that the order of the rows does not matter.
         heights = np.cumsum(distances[order].astype(np.float64))
         draws = generator.random((min(_PROPOSALS, 1 + len(chosen) // 4), 2))
-        aims = np.minimum(draws[:, 0] * heights[-1], np.nextafter(heights[-1], 0))
-        proposed = order[np.searchsorted(heights, aims, side="right")]
+        targets = np.minimum(draws[:, 0] * heights[-1], np.nextafter(heights[-1], 0))
+        proposed = order[np.searchsorted(heights, targets, side="right")]
         between = _distances_between(directions, proposed, proposed)
         accepted: list[int] = []
-        for place, row in enumerate(proposed):
-            now = min(distances[row], between[place, accepted].min(initial=np.iinfo(np.int64).max))
-            if draws[place, 1] * distances[row] < now:
-                accepted.append(place)
+        for number, row in enumerate(proposed):
+            updated = min(distances[row], between[number, accepted].min(initial=np.iinfo(np.int64).max))
+            if draws[number, 1] * distances[row] < updated:
+                accepted.append(number)
         accepted = accepted[: clusters - len(chosen)]
         chosen += proposed[accepted].tolist()
-        _bring_near(distances, directions, proposed[accepted], memory)
+        _lower_distances(distances, directions, proposed[accepted], memory)
     return np.array(chosen)
 
 
-def _bring_near(distances: Whole, directions: Directions, rows: Whole, memory: int) -> None:
-    """Lower the squared distance of each point to its nearest chosen row by some newly chosen rows."""
+def _lower_distances(distances: Integers, directions: Directions, rows: Integers, memory: int) -> None:
+    """Update the squared distance of each point to its nearest chosen row with newly chosen rows."""
     step = max(1, memory * 2**20 // (32 * (directions.width + len(rows))))
     for first in range(0, len(distances), step):
         block = slice(first, min(first + step, len(distances)))
         distances[block] = np.minimum(distances[block], _distances_between(directions, block, rows).min(axis=1))
 
 
-def _distances_between(directions: Directions, rows: slice | Whole, others: Whole) -> NDArray[np.int64]:
-    ones, twos = directions.whole(rows), directions.whole(others)
-    squares = [(whole * whole).sum(dim=1).to(torch.int64).numpy() for whole in (ones, twos)]
+def _distances_between(directions: Directions, rows: slice | Integers, others: Integers) -> Integers:
+    ones, twos = directions.integers(rows), directions.integers(others)
+    squares = [(integers * integers).sum(dim=1).to(torch.int64).numpy() for integers in (ones, twos)]
     return squares[0][:, None] + squares[1] - 2 * (ones @ twos.T).to(torch.int64).numpy()
 
 
-def _shifted(progress: Progress | None, restart: int, restarts: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda done, total: progress(restart * total + done, restarts * total)
+def _offset(progress: Progress, restart: int, restarts: int) -> Progress:
+    return lambda done, total, message: progress(restart * total + done, restarts * total, message)

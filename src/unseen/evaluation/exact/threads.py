@@ -1,4 +1,4 @@
-"""Threads of our own for loops and products that release Python's lock, in place of those that torch keeps."""
+"""A thread pool of our own for loops and products that release the GIL, in place of torch's threads."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +9,15 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-Run: TypeAlias = Callable[[Callable[[tuple[int, int]], int], int], int]
+Run: TypeAlias = Callable[[Callable[[int, int], None], int], None]
+"""Calls ``function(start, stop)`` on parts that together cover ``range(count)``."""
 
 
 @contextmanager
-def own_threads() -> Iterator[tuple[ThreadPoolExecutor, int]]:
-    """As many threads as torch has, and their number; torch itself has one meanwhile, in each of them too.
+def thread_pool() -> Iterator[tuple[ThreadPoolExecutor, int]]:
+    """A pool with as many threads as torch has, and their number; torch itself uses one thread meanwhile.
 
-    Those it keeps would wait for its next product by turning round and round, on the processors that ours need.
+    Torch's own threads would spin while they wait for its next product, on the cores that the pool needs.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -28,18 +29,22 @@ def own_threads() -> Iterator[tuple[ThreadPoolExecutor, int]]:
 
 
 @contextmanager
-def workers() -> Iterator[Run]:
-    """A way to run a function over parts of a range, as many at a time as torch has threads; gives the sum."""
-    with own_threads() as (pool, threads):
+def run_in_threads() -> Iterator[Run]:
+    """A `Run` that works on as many parts at a time as torch has threads."""
+    with thread_pool() as (pool, threads):
 
-        def run(function: Callable[[tuple[int, int]], int], count: int) -> int:
+        def run(function: Callable[[int, int], None], count: int) -> None:
             bounds = np.linspace(0, count, threads + 1).astype(int).tolist()
             parts = [(start, stop) for start, stop in pairwise(bounds) if start < stop]
-            return sum(pool.map(function, parts)) if len(parts) > 1 else sum(map(function, parts))
+            if len(parts) == 1:
+                function(*parts[0])
+            else:
+                # The list raises what went wrong in a part.
+                list(pool.map(lambda part: function(*part), parts))
 
         yield run
 
 
-def at_once(function: Callable[[tuple[int, int]], int], count: int) -> int:
-    """A `Run` in one piece, for work that leaves the threads to torch."""
-    return function((0, count))
+def run_serially(function: Callable[[int, int], None], count: int) -> None:
+    """A `Run` in one part, for work that leaves the threads to torch."""
+    function(0, count)

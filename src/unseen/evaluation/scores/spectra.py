@@ -1,26 +1,25 @@
-r"""Singular values of embeddings: how evenly they use their dimensions.
+r"""Singular values of the embeddings: how evenly they use their dimensions.
 
-Directions are whole numbers (`directions`). Their Gram matrix is added up in two halves of 13 binary digits each, whose
-products and sums float64 holds exactly, so it is one matrix for any order of the rows, block size or number of threads.
+Directions are integers (`exact.directions`). Their Gram matrix is added up in two halves of 13 bits each, whose
+products and sums float64 holds exactly, so it does not depend on the order of the rows, the block size or the threads.
 
 **Accuracy.** A Gram matrix squares the singular values: relative to the largest, values near 1e-3 keep 10 digits,
 values near 1e-6 four. What is lost lies below the rounding of the directions: a value of at most
 :math:`\sqrt d\, 2^{-26}` of the largest (3e-7 in 512 dimensions) can come from rounding alone and counts as 0. Small
-tables, where it costs little, are decomposed themselves.
+tables, where it costs little, are decomposed directly.
 """
 
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from unseen.core.checks import check_choice, check_count
 from unseen.core.registry import score
+from unseen.evaluation.exact.arrays import Floats, Integers
 from unseen.evaluation.exact.directions import SCALE, Directions
 from unseen.evaluation.exact.row_hashes import order_of, row_keys
-
-Values = NDArray[np.float64]
+from unseen.evaluation.scores.base import Score
 
 FLOOR = 1e-12
 _ROWS_AT_ONCE = 2048
@@ -29,54 +28,54 @@ _HALF = 2.0**13
 
 
 class ClassSpectra(NamedTuple):
-    """Spectra of the classes, each sorted and summing to 1 before it is cut, and their average.
+    """Spectra of the classes, each sorted and summing to 1 before it is truncated, and their mean.
 
     Shape:  C classes, L values -> ``classes`` (C, L), ``mean`` (L)
     """
 
-    classes: Values
-    mean: Values
+    classes: Floats
+    mean: Floats
 
 
-def singular_values(directions: Directions) -> Values:
+def singular_values(directions: Directions) -> Floats:
     """All singular values of the matrix of unit vectors, not centred, largest first.
 
     Shape:  n rows of d dimensions -> (d), with zeros behind the first n
     """
-    # One thread: libraries that decompose on several give other last bits.
+    # One thread: decompositions on several threads differ in the last bits.
     with threadpool_limits(1, user_api="blas"):
         return _values_of(directions)
 
 
-def _values_of(directions: Directions) -> Values:
+def _values_of(directions: Directions) -> Floats:
     count, width = len(directions), directions.width
     values = np.zeros(width)
     if count <= width or count * width <= _NUMBERS_TO_DECOMPOSE:
-        rows = directions.whole(order_of(row_keys(directions))).numpy()
+        rows = directions.integers(order_of(row_keys(directions))).numpy()
         values[: min(count, width)] = np.linalg.svd(rows / SCALE, compute_uv=False)
     else:
         values[:] = _roots(_gram(directions))
     return _without_rounding(values)
 
 
-def _roots(gram: Values) -> Values:
+def _roots(gram: Floats) -> Floats:
     return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))
 
 
-def _without_rounding(values: Values) -> Values:
+def _without_rounding(values: Floats) -> Floats:
     return np.where(values <= np.sqrt(len(values)) / SCALE * values[0], 0.0, values)
 
 
-def singular_values_without(directions: Directions, groups: NDArray[np.int64]) -> list[Values]:
-    """The singular values of the rows outside of each group 0, 1, ..., all from one pass over the rows."""
+def singular_values_without(directions: Directions, groups: Integers, count: int) -> list[Floats]:
+    """The singular values without the rows of each group 0 ... count - 1, all from one pass over the rows."""
     with threadpool_limits(1, user_api="blas"):
-        grams = [_gram(directions.take(np.flatnonzero(groups == group))) for group in range(int(groups.max()) + 1)]
-        whole = np.sum(grams, axis=0)
-        return [_without_rounding(_roots(whole - gram)) for gram in grams]
+        grams = [_gram(directions.take(np.flatnonzero(groups == group))) for group in range(count)]
+        integers = np.sum(grams, axis=0)
+        return [_without_rounding(_roots(integers - gram)) for gram in grams]
 
 
-def _gram(directions: Directions) -> Values:
-    """The matrix of inner products of the dimensions, exact but for one rounding of each entry.
+def _gram(directions: Directions) -> Floats:
+    """The Gram matrix of the dimensions, exact up to one rounding of each entry.
 
     A coordinate is high * 2^13 + low with |high| <= 2^13 and |low| <= 2^12: sums of their products stay below 2^53 for
     up to 2^27 rows.
@@ -84,37 +83,37 @@ def _gram(directions: Directions) -> Values:
     width = directions.width
     high_high, high_low, low_low = np.zeros((3, width, width))
     for start in range(0, len(directions), _ROWS_AT_ONCE):
-        whole = directions.whole(slice(start, start + _ROWS_AT_ONCE)).numpy()
-        high = np.rint(whole / _HALF)
-        low = whole - high * _HALF
+        integers = directions.integers(slice(start, start + _ROWS_AT_ONCE)).numpy()
+        high = np.rint(integers / _HALF)
+        low = integers - high * _HALF
         high_high += high.T @ high
         high_low += high.T @ low
         low_low += low.T @ low
     return (high_high * _HALF**2 + ((high_low + high_low.T) * _HALF + low_low)) / SCALE**2
 
 
-def spectral_decay(values: Values, *, k: int = 1) -> float:
-    r"""How far the singular values from the k-th on are from all being equal (SPEC 4.9).
+def spectral_decay(values: Floats, *, k: int = 1) -> float:
+    r"""Divergence of the singular values, from the k-th on, from a uniform spectrum.
 
     .. math:: \rho = \mathrm{KL}(U_D \| q) = -\log D - \tfrac1D \sum_i \log q_i
 
     =====  ===================================================================================
     q_i    the i-th value over the sum of all, at least 1e-12
-    D      number of values that are left; a table with fewer rows than dimensions has zeros
+    D      number of values; a table with fewer rows than dimensions has zeros among them
     =====  ===================================================================================
 
     Empty:      values that are all 0 count as fully decayed, each q_i at its floor; without any value the decay is 0
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473
     """
-    left = values[k - 1 :]
-    if len(left) == 0:
+    values = values[k - 1 :]
+    if len(values) == 0:
         return 0.0
-    shares = np.maximum(over_sum(left), FLOOR)
-    return max(0.0, float(-np.log(len(left)) - np.log(shares).sum() / len(left)))
+    shares = np.maximum(over_sum(values), FLOOR)
+    return max(0.0, float(-np.log(len(values)) - np.log(shares).sum() / len(values)))
 
 
-def reverse_decay(values: Values) -> float:
-    r"""The other divergence, :math:`\mathrm{KL}(q \| U_D) = \log D + \sum_i q_i \log q_i`; needs no floor.
+def reverse_decay(values: Floats) -> float:
+    r"""The reverse divergence, :math:`\mathrm{KL}(q \| U_D) = \log D + \sum_i q_i \log q_i`; needs no floor.
 
     Empty:  values that are all 0 count as fully decayed: log D
     """
@@ -123,79 +122,78 @@ def reverse_decay(values: Values) -> float:
     return max(0.0, float(np.log(len(values)) + (shares * np.log(shares)).sum()))
 
 
-def over_sum(values: Values) -> Values:
-    """Singular values over their sum, so that spectra of any size compare; all zeros stay zeros."""
+def over_sum(values: Floats) -> Floats:
+    """Singular values divided by their sum, so that spectra of any size compare; zeros stay zeros."""
     total = values.sum()
     return values / total if total > 0 else np.zeros_like(values)
 
 
 def class_spectra(
     directions: Directions,
-    classes: NDArray[np.int64],
+    classes: Integers,
     *,
     first: int = 35,
     short: Literal["pad", "truncate"] = "pad",
 ) -> ClassSpectra:
-    """The singular values of each class by itself, sorted, over their sum (SPEC 4.10).
+    """The singular values of each class by itself, sorted, divided by their sum.
 
     =====  =================================================================================================
-    first  how many values are kept
-    short  a class of fewer images has zeros behind its values ("pad"), or all are cut to the shortest
-           ("truncate")
+    first  number of values per class
+    short  a class of fewer images is padded with zeros ("pad"), or all classes are truncated to the
+           shortest ("truncate")
     =====  =================================================================================================
 
     Empty:  a class of zeros has a spectrum of zeros
-    Raises: ConfigError for settings that are not possible
+    Raises: ConfigError for settings out of range
     """
     check_count("class_spectra", "first", first)
     check_choice("class_spectra", "short", short, ("pad", "truncate"))
     sizes = np.bincount(classes)
     length = first if short == "pad" else min(first, directions.width, int(sizes.min()))
-    kept = np.zeros((len(sizes), length))
+    spectra = np.zeros((len(sizes), length))
     order = np.argsort(classes, kind="stable")
     with threadpool_limits(1, user_api="blas"):
         for number, members in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
-            found = over_sum(_values_of(directions.take(members)))[:length]
-            kept[number, : len(found)] = found
-    return ClassSpectra(kept, kept.mean(axis=0))
+            spectrum = over_sum(_values_of(directions.take(members)))[:length]
+            spectra[number, : len(spectrum)] = spectrum
+    return ClassSpectra(spectra, spectra.mean(axis=0))
 
 
-class _Facts:
-    """What a report needs to know of a score."""
+@score("rho")
+class Rho(Score):
+    """Spectral decay: how unevenly the embeddings use their dimensions; largest for collapsed embeddings.
+
+    Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473
+    """
 
     basis = "spectrum"
     higher_is_better = False
     bounds = (0.0, float("inf"))
-
-
-@score("rho")
-class Rho(_Facts):
-    """Spectral decay: how unevenly the embeddings use their dimensions (SPEC 4.9)."""
-
+    collapsed = "worst"
     definition = "KL(uniform || singular values of the unit vectors, over their sum, at least 1e-12)"
 
-    def __call__(self, values: Values) -> float:
-        """One value for all singular values of `singular_values`."""
+    def __call__(self, values: Floats) -> float:
+        """One value for all singular values."""
         return spectral_decay(values)
 
 
 @score("rho@2")
-class RhoAt2(_Facts):
-    """Spectral decay without the largest singular value, which mostly tells of the common mean (SPEC 4.9)."""
+class RhoAt2(Rho):
+    """Spectral decay without the largest singular value, which mostly reflects the common mean."""
 
     definition = "KL(uniform || singular values of the unit vectors but the first, over their sum, at least 1e-12)"
 
-    def __call__(self, values: Values) -> float:
-        """One value for all singular values of `singular_values`."""
+    def __call__(self, values: Floats) -> float:
+        """One value for all singular values."""
         return spectral_decay(values, k=2)
 
 
 @score("rho_reverse")
-class RhoReverse(_Facts):
-    """Spectral decay by the reverse divergence, which small singular values hardly move (SPEC 4.9)."""
+class RhoReverse(Rho):
+    """Spectral decay by the reverse divergence, which small singular values hardly affect."""
 
     definition = "KL(singular values of the unit vectors, over their sum || uniform)"
 
-    def __call__(self, values: Values) -> float:
-        """One value for all singular values of `singular_values`."""
+    def __call__(self, values: Floats) -> float:
+        """One value for all singular values."""
         return reverse_decay(values)

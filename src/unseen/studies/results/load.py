@@ -7,11 +7,9 @@ from tempfile import TemporaryDirectory
 import unseen
 from unseen.core.config import Record
 from unseen.core.errors import DataError
-from unseen.core.files import read_json
 from unseen.core.registry import score
-from unseen.evaluation.draws_files import load_draws
-from unseen.evaluation.report_sample import load_report_sample
 from unseen.runs.recipe import label_of
+from unseen.runs.run_folder import RunFolder
 from unseen.studies.results.content import MAY_DIFFER, Content, FailedCell, Row
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store
@@ -24,7 +22,7 @@ def load_content(folder: Path) -> Content:
     """
     if (folder / STORE).is_file():
         content = _of_study(folder)
-    elif (folder / "run.json").is_file():
+    elif RunFolder(folder).is_run:
         content = _of_run(folder)
     else:
         raise DataError(
@@ -76,13 +74,14 @@ def _of_study(folder: Path) -> Content:
 
 
 def _of_run(folder: Path) -> Content:
-    recipe = read_json(folder / "run.json")["recipe"]
-    if not (folder / "result.json").is_file():
+    run = RunFolder(folder)
+    recipe = run.recipe()
+    if not run.is_finished:
         return Content(title=folder.name, version=unseen.__version__, rows=[])
     method = label_of(recipe["loss"], recipe.get("method", {"name": "plain"}))
     data = Path(recipe["data"].get("path", recipe["data"]["name"])).stem
     labels = (data, recipe["split"]["name"], method, recipe["seed"])
-    row = _row(labels, read_json(folder / "result.json"), folder)
+    row = _row(labels, run.result(), folder)
     return Content(title=f"{method} on {data}", version=unseen.__version__, rows=[row])
 
 
@@ -128,7 +127,7 @@ def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Ro
         history=content["history"],
         protocol=protocol,
         seconds=content["seconds"],
-        shown=load_report_sample(folder / "shown.npz") if (folder / "shown.npz").is_file() else None,
+        shown=RunFolder(folder).report_sample(),
         # Cells of earlier versions have no draws.
-        draws=load_draws(folder / "draws.npz") if (folder / "draws.npz").is_file() else None,
+        draws=RunFolder(folder).draws(),
     )

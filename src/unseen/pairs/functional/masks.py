@@ -1,0 +1,65 @@
+"""Masks as numbers: counts, sums and means of the entries that a boolean matrix selects, and where they are."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unseen.pairs.functional.autograd import first_order
+
+SMALL_MASK = 2**15
+"""Beyond so many entries it pays to convert booleans to floating-point numbers, which are summed several times faster."""
+
+
+def as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """The mask as ones and zeros; through bytes, which convert several times faster than booleans."""
+    return mask.view(torch.uint8).to(dtype)
+
+
+def row_counts(mask: Tensor) -> Tensor:
+    """Number of selected entries per row."""
+    if mask.numel() <= SMALL_MASK:
+        return mask.sum(1)
+    return as_numbers(mask, torch.float32).sum(1).long()
+
+
+def fill_outside(values: Tensor, mask: Tensor, extreme: float) -> Tensor:
+    """A copy of finite values with -inf or inf where the mask does not select; twice as fast as `torch.where`."""
+    outside = as_numbers(mask, values.dtype).reciprocal_().sub_(1)  # 0 where selected, else inf
+    return outside.add_(values) if extreme > 0 else torch.sub(values, outside, out=outside)
+
+
+def selected_columns(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The columns of each row's selected entries, and how many there are.
+
+    As many columns as the fullest row has (at least 1); rows with fewer end in zeros.
+    """
+    counts = row_counts(mask)
+    rows, columns = mask.nonzero().unbind(1)
+    slots = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts).index_select(0, rows)
+    selected = columns.new_zeros(len(mask), max(1, int(counts.max())))
+    selected[rows, slots] = columns
+    return selected, counts
+
+
+class _RowSums(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, values: Tensor, mask: Tensor) -> Tensor:
+        numbers = as_numbers(mask, values.dtype)
+        context.save_for_backward(numbers)
+        return (values * numbers).sum(1)
+
+    @staticmethod
+    @first_order("masked_row_sums")
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return context.saved_tensors[0] * gradient.unsqueeze(1), None
+
+
+def masked_row_sums(values: Tensor, mask: Tensor) -> Tensor:
+    """Sum of the selected values of each row; the others may be anything finite."""
+    return _RowSums.apply(values, mask)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the selected entries of a vector of finite values; 0, connected to the graph, if there are none."""
+    return (values * (mask / mask.sum(dtype=values.dtype).clamp_(min=1))).sum()

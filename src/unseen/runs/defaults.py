@@ -1,0 +1,87 @@
+"""Default settings of a run by kind of data and depth of training, and the measurements behind them."""
+
+from unseen.core.config import Record
+from unseen.data import Catalogue, FeatureArray
+
+# A linear head on fixed features overfits soon. CUB-200, features of EfficientNet-Lite0 at 160 pixels, 512 dimensions:
+# 50 of the 100 training classes train, the other 50 validate. Their recall@1 after 10 epochs (more in docs/results.md):
+#                        start   margin   multi-similarity   proxy anchor   ArcFace
+#     identity,  3e-5    71.0    72.8     71.9               72.2           71.9
+#     identity,  1e-4    71.0    71.4     70.0               70.3           69.0
+#     whitening, 3e-5    70.0    71.8     71.8               71.1           71.6
+#     whitening, 1e-4    70.0    71.4     71.9               71.6           71.3
+#     identity,  3e-4    71.0    69.6     67.0               67.9           64.0    below the start
+_HEAD_ONLY: Record = {"head": "identity", "optimizer": "adam:lr=3e-5", "epochs": 10, "patience": 5}
+
+# Stages above a cut overfit soon on plain images and less on augmented views. The same classes as above,
+# EfficientNet-Lite0 from blocks.5 on, start 70.1; recall@1 after 3 epochs (more in docs/results.md):
+#                         margin   multi-similarity   proxy anchor   softmax
+#     3 views, lr 5e-5    74.1     74.0               73.0           73.2
+#     3 views, lr 1e-4    73.4
+#     3 views, lr 2e-5             72.6
+#     1 view,  lr 1e-4             71.2               72.6
+#     1 view,  lr 4e-4                                66.9    below the start
+_UPPER_STAGES: Record = {
+    "head": "whitening",
+    "optimizer": "adam:lr=5e-5",
+    "transform": "crop:size=160,scale_low=0.2",
+    "views": 3,
+    "epochs": 4,
+}
+
+# A whole pretrained backbone: the settings of the upper stages, as every visit of an image is a new view.
+# CUB-200, EfficientNet-Lite0, all training classes, multi-similarity: recall@1 on the test classes 53.0 after 3 epochs,
+# against 51.1 at `top` and 46.5 before training. Other settings were not tried at this depth (docs/results.md).
+_FINE_TUNING: Record = {
+    "head": "whitening",
+    "optimizer": "adam:lr=5e-5",
+    "transform": "crop:size=160,scale_low=0.2",
+    "epochs": 3,
+}
+
+_COMMON: Record = {
+    "protocol": None,
+    "views": 1,
+    "head": "random",
+    "batch_norm": "auto",
+    "transform": None,
+    "loss": "multi_similarity",
+    "method": "plain",
+    "sampler": "samples_per_class:batch_size=112,per_class=4",
+    "schedule": "cosine",
+    "epochs": 20,
+    "clip_gradients": None,
+    "autocast": False,
+    "choose_by": "recall@1",
+    "choose_on": "validation",
+    "patience": None,
+    "seed": 0,
+}
+
+_IMAGE_FILES: Record = {
+    "model": "tf_efficientnet_lite0:pretrained=lite0",
+    "embedding_size": 512,
+    "transform": "crop:size=160",
+    "optimizer": "adam:lr=1e-4",
+    "epochs": 10,
+}
+
+
+def defaults_for(catalogue: Catalogue, depth: str | None = None, *, is_pretrained: bool = True) -> Record:
+    """Default settings for a kind of data: they fit a laptop, and validate on held-out classes.
+
+    Image files are trained at `top`, as their default backbone is pretrained; other data, and a backbone that is not
+    pretrained, at `full`.
+    """
+    is_files = catalogue.reader.kind == "image files"
+    depth_of_run = depth or ("top" if is_files and is_pretrained else "full")
+    split = "given" if catalogue.fixed_split is not None else "fraction"
+    common = _COMMON | {"split": split, "depth": depth_of_run}
+    if is_files:
+        by_depth = {"top": _UPPER_STAGES, "frozen": _HEAD_ONLY}
+        return common | _IMAGE_FILES | by_depth.get(depth_of_run, _FINE_TUNING if is_pretrained else {})
+    if isinstance(catalogue.reader, FeatureArray):
+        width = catalogue.reader.features.shape[1]
+        return common | {"model": "identity", "embedding_size": min(512, width)} | _HEAD_ONLY
+    head = _HEAD_ONLY if depth == "frozen" else {"optimizer": "adam:lr=2e-3"}
+    return common | {"model": "convnet", "embedding_size": 128} | head

@@ -1,0 +1,87 @@
+"""The how-tos are tested by doing them: the one file of a page is put in place in a copy of the package, and used."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.small_runs import write_features
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "how-to"
+FILE = re.compile(r"^`src/(unseen/\S+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+QUICK = ["--epochs", "1", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
+
+
+class Package:
+    """A copy of the package with the file of a page added, and its command line."""
+
+    def __init__(self, folder: Path, page: str) -> None:
+        self.folder = folder
+        ((path, code),) = FILE.findall((PAGES / page).read_text(encoding="utf-8"))
+        assert not (ROOT / "src" / path).exists(), f"{path} exists: the page must add a new file"
+        shutil.copytree(ROOT / "src" / "unseen", folder / "unseen")  # with what numba compiled, whose times are kept
+        (folder / path).write_text(code, encoding="utf-8")
+
+    def __call__(self, *arguments, code=0):
+        """Run a command; returns standard output and error."""
+        done = subprocess.run(
+            [sys.executable, "-m", "unseen", *map(str, arguments)],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "COLUMNS": "160", "PYTHONPATH": str(self.folder)},
+        )
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        return done.stdout, done.stderr
+
+    def listed(self, kind):
+        return {entry["name"]: entry for entry in json.loads(self("list", kind, "--json")[0])}
+
+
+@pytest.fixture
+def package(tmp_path, request):
+    return Package(tmp_path, request.param)
+
+
+@pytest.mark.parametrize("package", ["add-a-loss.md"], indirect=True)
+def test_the_loss_of_the_page_is_listed_trained_with_and_checked(package):
+    entry = package.listed("losses")["logistic"]
+    assert entry["summary"].startswith("Binary cross-entropy")
+    assert [argument["name"] for argument in entry["arguments"]] == ["scale", "threshold", "miner"]
+    write_features(package.folder / "features.npz")
+    arguments = ["train", "--data", "features=features.npz", *QUICK, "--out", "run"]
+    package(*arguments, "--loss", "logistic:scale=8", "--miner", "multi_similarity")
+    recipe = json.loads((package.folder / "run" / "run.json").read_text())["recipe"]
+    assert recipe["loss"] == {
+        "name": "logistic",
+        "scale": 8.0,
+        "threshold": 0.5,
+        "miner": {"name": "multi_similarity", **recipe["loss"]["miner"]},
+    }
+    assert "did you mean 'scale'" in package(*arguments, "--loss", "logistic:scal=8", code=2)[1]
+    assert "scale must be a finite number > 0" in package(*arguments, "--loss", "logistic:scale=0", code=2)[1]
+
+
+@pytest.mark.parametrize("package", ["add-a-data-set.md"], indirect=True)
+def test_the_data_set_of_the_page_is_listed_described_and_trained_on(package):
+    assert "digits" in package.listed("data")
+    facts = json.loads(package("data", "info", "--data", "digits", "--json")[0])
+    assert facts["parts"][0] == {**facts["parts"][0], "name": "all", "images": 1797, "classes": 10}
+    package(
+        *["train", "--data", "digits", "--split", "first:validation=0", "--transform", "plain:size=8"],
+        *["--model", "convnet:base=4", *QUICK, "--choose-by", "last", "--out", "run"],
+    )
+    result = json.loads((package.folder / "run" / "result.json").read_text())
+    assert result["scores"]["numbers"]["recall@1"] > 0.5, "5 unseen digits: chance is 0.2"
+
+
+def test_every_page_is_tested():
+    source = Path(__file__).read_text()
+    assert [page.name for page in sorted(PAGES.glob("*.md")) if f'"{page.name}"' not in source] == []
