@@ -10,7 +10,7 @@ from tests.helpers.many_groups import grouped_catalogue
 from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.analyses import ladder_pictures
 from unseen.analyses.ladder_pictures import distance_figure, map_figure, map_points, project_by_umap, shown_rungs
-from unseen.figures.style import drawn
+from unseen.figures.style import render_png
 from unseen.shifts import LadderSettings, SwapSchedule, build_group_ladder, build_ladder
 
 
@@ -32,9 +32,9 @@ def size_of(png):
 
 
 def test_distances_are_drawn_the_same_each_time(ladder):
-    png = drawn(lambda: distance_figure(ladder))
+    png = render_png(lambda: distance_figure(ladder))
     assert size_of(png) == (1800, 920)
-    assert drawn(lambda: distance_figure(ladder)) == png
+    assert render_png(lambda: distance_figure(ladder)) == png
 
 
 def test_an_easy_a_middle_and_a_hard_rung_are_shown(ladder):
@@ -60,7 +60,7 @@ def test_a_map_has_a_panel_for_each_rung(catalogue, ladder):
     for rungs in ((1,), (1, 3, 5)):
         figure = map_figure(ladder, rungs, names, places, "a $look$")
         assert len(figure.axes) == len(rungs)
-        assert drawn(lambda made=figure: made).startswith(b"\x89PNG")
+        assert render_png(lambda made=figure: made).startswith(b"\x89PNG")
 
 
 def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
@@ -86,6 +86,6 @@ def test_a_map_by_umap_is_the_same_each_time(catalogue, monkeypatch):
 def test_a_ladder_by_groups_is_drawn_with_the_classes_of_all_its_rungs():
     catalogue = grouped_catalogue()
     ladder = build_group_ladder(ladder_source(catalogue))
-    assert size_of(drawn(lambda: distance_figure(ladder))) == (1800, 920)
+    assert size_of(render_png(lambda: distance_figure(ladder))) == (1800, 920)
     shown = {catalogue.class_names[label] for label in catalogue.labels[map_points(catalogue, ladder)]}
     assert shown >= {name for rung in ladder.rungs for name in rung.test}
