@@ -264,11 +264,11 @@ def test_a_bar_draws_zero_interval_mean_and_seeds():
     limits = difference_range([paired])
     assert limits == (-0.01, 0.05)
     chart = difference_bar(paired, limits, percent=True)
-    assert [shape.role for shape in shapes(chart)] == ["zero", "reach", "seed", "seed", "mean"]
+    assert [shape.role for shape in shapes(chart)] == ["zero", "interval", *["seed difference"] * 2, "mean difference"]
     assert {shape.style("stroke") for shape in shapes(chart)[:2]} == {"var(--faint)"}
     assert description(chart) == "+2.00 ± 1.00, interval −1.00 to +5.00"
     better = replace(paired, verdict="better")
-    assert shapes(difference_bar(better, limits, percent=True), "reach")[0].style("stroke") == "var(--right)"
+    assert shapes(difference_bar(better, limits, percent=True), "interval")[0].style("stroke") == "var(--right)"
     assert difference_bar(PairedScore(float("nan"), 0.0, 0.0, {}, ""), limits, percent=True) is None
     nothing = PairedScore(0.0, 0.0, 0.0, {0: 0.0}, "")
     centred = difference_bar(nothing, difference_range([nothing]), percent=True)
