@@ -29,25 +29,15 @@ class LegendItem:
 
 @dataclass(frozen=True)
 class MapPoint:
-    """An embedding as a dot."""
+    """An embedding at (x, y): a dot, or a thumbnail where it has a `uri`."""
 
     x: float
     y: float
     colour: int
     title: str
-
-
-@dataclass(frozen=True)
-class MapPicture:
-    """An embedding as a thumbnail."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    uri: str
-    colour: int
-    title: str
+    uri: str = ""
+    width: float = 0.0
+    height: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +48,7 @@ class EmbeddingMap:
     how: str
     classes: int
     points: tuple[MapPoint, ...]
-    pictures: tuple[MapPicture, ...]
+    pictures: tuple[MapPoint, ...]
     is_framed: bool
     legend: tuple[LegendItem, ...]
     size: float = SIZE
@@ -140,7 +130,8 @@ def embedding_map(sample: ReportSample, method: str) -> EmbeddingMap | None:
     if sample.map_thumbnails is not None:
         images = as_grey(sample.map_thumbnails)
         ink = find_ink(images)
-        pictures = [_picture(points.pop(index), images[chosen[index]], ink) for index in choose_pictured(positions)]
+        pictured = choose_pictured(positions)
+        pictures = [_with_picture(points.pop(index), images[chosen[index]], ink) for index in pictured]
         # Beside pictures the dots are a backdrop and need no titles.
         points = {index: replace(point, title="") for index, point in points.items()}
     return EmbeddingMap(
@@ -154,10 +145,10 @@ def embedding_map(sample: ReportSample, method: str) -> EmbeddingMap | None:
     )
 
 
-def _picture(point: MapPoint, image: np.ndarray, ink: Ink | None) -> MapPicture:
+def _with_picture(point: MapPoint, image: np.ndarray, ink: Ink | None) -> MapPoint:
     uri = tinted(image, ink, SHADES[point.colour], 28) if ink else photograph(image, 28, 32)
     height, width = (side * PICTURE / max(image.shape[:2]) for side in image.shape[:2])
-    return MapPicture(point.x - width / 2, point.y - height / 2, width, height, uri, point.colour, point.title)
+    return MapPoint(point.x - width / 2, point.y - height / 2, point.colour, point.title, uri, width, height)
 
 
 def _title(sample: ReportSample, index: int) -> str:
