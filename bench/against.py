@@ -1,19 +1,24 @@
 """Two checkouts of the source in turns: each in a process of its own, the same cases, as multiples of the same floor.
 
-    python bench/losses.py --against ../other-checkout/src [--write]
+    python -m bench.losses --against ../other-checkout/src [--write]
 
-A process imports `unseen` from the folder that PYTHONPATH names, reads one request per line and answers with CPU
-seconds. Requests alternate between the two, so that a machine that slows down for a while slows both.
+A process imports `unseen` from the folder that comes first in PYTHONPATH, reads one request per line and answers with
+CPU seconds. Requests alternate between the two, so that a machine that slows down for a while slows both.
 """
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
-from measuring import Size, taking_turns, warm_up
+from bench.measuring import Size, taking_turns, warm_up
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
 
 
 class Ratio(NamedTuple):
@@ -25,7 +30,7 @@ class Ratio(NamedTuple):
     after: float
 
     @property
-    def change(self):
+    def change(self) -> float:
         """After relative to before, as a share: 0.1 is 10 % slower."""
         return self.after / self.before - 1
 
@@ -33,82 +38,90 @@ class Ratio(NamedTuple):
 class Checkout:
     """A process that measures cases with the source in one folder."""
 
-    def __init__(self, source, threads):
-        environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": str(threads)}
+    def __init__(self, source: Path, threads: int) -> None:
+        path = os.pathsep.join(map(str, (source.resolve(), ROOT)))
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(threads)],
-            env=environment,
+            [sys.executable, "-m", "bench.against", str(threads)],
+            env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._requests = cast(IO[str], self._process.stdin)
+        self._answers = cast(IO[str], self._process.stdout)
 
-    def measure(self, case, size, budget):
+    def measure(self, case: str, size: Size, budget: float) -> tuple[float, float]:
         """Smallest CPU seconds of a step of the floor and of the case."""
-        self._process.stdin.write(json.dumps([case, size, budget]) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        self._requests.write(json.dumps([case, size, budget]) + "\n")
+        self._requests.flush()
+        line = self._answers.readline()
         if not line:
             raise RuntimeError(f"the process that measures {case!r} ended; its error is above")
-        return json.loads(line)
+        floor, seconds = json.loads(line)
+        return floor, seconds
 
-    def close(self):
+    def close(self) -> None:
         """End the process."""
-        self._process.stdin.close()
+        self._requests.close()
         self._process.wait()
 
 
-def compare(sources, work, *, threads, rounds, budget, advance=lambda case, size: None):
-    """The ratios of all (case name, size) in `work`; `sources` are the folders of before and after.
+def compare(
+    before: Path,
+    work: Sequence[tuple[str, Size]],
+    *,
+    threads: int = 1,
+    rounds: int = 5,
+    budget: float = 0.1,
+    progress: Callable[[int, int, str], None] = lambda done, total, message: None,
+) -> list[Ratio]:
+    """The ratios of all (case name, size) in `work`: the source in the folder `before`, and that of this checkout.
 
-    A round measures before and after once. The floor is the smallest of both: it is the same computation.
+    A round measures each once, for `budget` seconds. The floor is the smallest of both: it is the same computation.
     """
-    checkouts = [Checkout(source, threads) for source in sources]
+    checkouts = [Checkout(source, threads) for source in (before, SOURCE)]
     ratios = []
     try:
-        for case, size in work:
-            advance(case, size)
+        for done, (case, size) in enumerate(work):
+            progress(done, len(work), f"{case}, B = {size.batch}")
             samples = [[checkout.measure(case, size, budget) for checkout in checkouts] for _ in range(rounds)]
-            floor = min(sample[0] for pair in samples for sample in pair)
-            before, after = (min(pair[which][1] for pair in samples) / floor for which in range(2))
-            ratios.append(Ratio(case, size, before, after))
+            floor = min(sample[0] for both in samples for sample in both)
+            smallest = [min(both[which][1] for both in samples) for which in range(2)]
+            ratios.append(Ratio(case, size, smallest[0] / floor, smallest[1] / floor))
     finally:
         for checkout in checkouts:
             checkout.close()
     return ratios
 
 
-def table_of(ratios):
-    """Column heads and rows: each case with before, after and the change at each size."""
-    sizes = list(dict.fromkeys(ratio.size for ratio in ratios))
-    at = {(ratio.case, ratio.size): ratio for ratio in ratios}
-    columns = ["loss"]
-    for size in sizes:
-        classes = f", C = {size.classes:,}" if size.classes else ""
-        columns.append(f"B = {size.batch}, d = {size.width}{classes}")
+def table_of(ratios: Sequence[Ratio]) -> tuple[list[str], list[list[str]]]:
+    """Column heads and rows: each case with before, after and the change at each batch size."""
+    batches = sorted({ratio.size.batch for ratio in ratios})
+    at = {(ratio.case, ratio.size.batch): ratio for ratio in ratios}
     rows = []
     for case in dict.fromkeys(ratio.case for ratio in ratios):
-        cells = [at.get((case, size)) for size in sizes]
+        cells = (at.get((case, batch)) for batch in batches)
         rows.append([case, *(f"{r.before:.2f} -> {r.after:.2f} ({r.change:+.0%})" if r else "" for r in cells)])
-    return columns, rows
+    return ["loss", *(f"B = {batch}" for batch in batches)], rows
 
 
-def serve(threads):
+def serve(threads: int) -> None:
     """Answer requests until the input ends."""
     import torch
-    from cases import CASES, floor_step, our_step
+
+    from bench.cases import CASES, floor_step, our_step  # imports the source that is measured
 
     torch.set_num_threads(threads)
     cases = {case.name: case for case in CASES}
     for line in sys.stdin:
-        name, size, budget = json.loads(line)
-        size, case = Size(*size), cases[name]
-        warm_up(lambda size, case=case: our_step(case, size), size)
-        times = taking_turns({"floor": floor_step(size), "ours": our_step(case, size)}, budget=budget)
-        sys.stdout.write(json.dumps([times["floor"].cpu_minimum, times["ours"].cpu_minimum]) + "\n")
+        name, numbers, budget = json.loads(line)
+        size, case = Size(*numbers), cases[name]
+        warm_up(partial(our_step, case), size)
+        times = taking_turns({"floor": floor_step(size), "case": our_step(case, size)}, budget=budget)
+        seconds = [result if isinstance(result, str) else result.cpu_minimum for result in times.values()]
+        sys.stdout.write(json.dumps(seconds) + "\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     serve(int(sys.argv[1]))

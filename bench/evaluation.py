@@ -24,6 +24,7 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from bench import kmeans

@@ -79,11 +79,13 @@ def ours(rows, start, iterations):
     from unseen.evaluation.exact.lloyd import lloyd
 
     directions = read_directions(rows)
-    told = []
-    found = lloyd(
-        directions, directions.integers(start), iterations=iterations, progress=lambda *done: told.append(done)
-    )
-    return found.assignment, len(told) - 1
+    calls = []
+
+    def progress(done, total, message):
+        calls.append(done)
+
+    clusters = lloyd(directions, directions.integers(start), iterations=iterations, progress=progress)
+    return clusters.assignment, len(calls) - 1
 
 
 def faiss(rows, start, iterations):

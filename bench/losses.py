@@ -1,9 +1,11 @@
 """Speed and memory of every loss with its usual miner, ours and pytorch-metric-learning's, as multiples of the floor.
 
     python -m bench.losses [--quick] [--only NAME] [--threads 1] [--output bench/results]
+    python -m bench.losses --against ../other-checkout/src [--write]
 
 Forward plus backward in one process, the subjects in turns with the floor: one product of all similarities and its two
 backward. Writes losses.md, losses.csv and losses.png; the full run takes about ten minutes on two quiet cores.
+With --against, ours of this checkout and ours of another one in turns, in one table (bench/against.py).
 """
 
 import argparse
@@ -13,6 +15,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from bench.against import Ratio, compare, table_of
 from bench.cases import CASES, PROXY, bare_step, batch_of, floor_step, their_distance
 from bench.measuring import (
     MEMORY_CAP,
@@ -37,6 +40,7 @@ COVERAGE_SIZE = Size(640, 1024)
 LARGE, SMALL = (640, 1280), (80, 112)
 LIMITS = {("pair", LARGE): 1.3, ("mined", LARGE): 2.0, ("pair", SMALL): 3.0, ("mined", SMALL): 3.0}
 BUDGET, QUICK_BUDGET = 0.3, 0.05
+COMPARED_BATCHES, ALLOWED_CHANGE = (80, 112, 640, 1280), 0.1
 
 
 def sizes_of(case, *, quick):
@@ -282,17 +286,61 @@ def draw(records, path):
     pyplot.close(figure)
 
 
+def compare_with(source, cases, *, quick, threads):
+    """The ratios of all cases, of another checkout's source and of ours, at the width of the targets."""
+    batches = (112, 640) if quick else COMPARED_BATCHES
+    sizes = {case.name: FEW_CLASSES if case in PROXY else 0 for case in cases}
+    work = [(name, Size(batch, TARGET_WIDTH, classes)) for batch in batches for name, classes in sizes.items()]
+    with progress_bar("losses, before and after", len(work)) as bar:
+        return compare(source, work, threads=threads, rounds=2 if quick else 6, progress=bar.set)
+
+
+def comparison_report(ratios: list[Ratio], took: float) -> str:
+    """Before and after as Markdown."""
+    columns, rows = table_of(ratios)
+    slower = [r for r in ratios if r.size.batch in LARGE and r.change > ALLOWED_CHANGE]
+    words = [f"{r.case} {r.change:+.0%} (B = {r.size.batch})" for r in slower]
+    lines = [
+        "# Losses before and after",
+        "",
+        "Forward plus backward of every loss, mining included, as multiples of the floor in CPU time: before -> after"
+        " (change). Both checkouts run in processes of their own, in turns; smallest of all rounds."
+        f" d = {TARGET_WIDTH}, four samples per class; proxy losses with {FEW_CLASSES} classes.",
+        "",
+        f"{machine()} The run took {duration(took)}.",
+        "",
+        f"More than {ALLOWED_CHANGE:.0%} slower at B = {' or '.join(map(str, LARGE))}: {'; '.join(words) or 'none'}.",
+        "",
+        *markdown_table(columns, rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two batch sizes at d = 512, few rounds")
     parser.add_argument("--only", help="the cases whose name contains this")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--against", type=Path, help="compare with the source in this folder, which holds `unseen`")
+    parser.add_argument("--write", action="store_true", help="with --against, write losses-before-after.md")
     options = parser.parse_args()
     cases = [case for case in CASES if (options.only or "") in case.name]
     if not cases:
         parser.error(f"no case has {options.only!r} in its name; there are: {', '.join(case.name for case in CASES)}")
+    if options.against and not (options.against / "unseen" / "__init__.py").is_file():
+        parser.error(f"{options.against} holds no package `unseen`")
     torch.set_num_threads(options.threads)
+    if options.against:
+        start = time.perf_counter()
+        ratios = compare_with(options.against, cases, quick=options.quick, threads=options.threads)
+        columns, rows = table_of(ratios)
+        Console(width=160).print(table(f"times the floor, before -> after, d = {TARGET_WIDTH}", columns, rows))
+        if options.write:
+            options.output.mkdir(parents=True, exist_ok=True)
+            text = comparison_report(ratios, time.perf_counter() - start)
+            (options.output / "losses-before-after.md").write_text(text)
+        return
     seed_torch(derive(0, "bench losses"))  # pytorch-metric-learning draws from torch's own generator
     prepare_theirs()
     start = time.perf_counter()

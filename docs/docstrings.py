@@ -1,4 +1,4 @@
-"""Docstrings of components taken apart: summary, formulas, symbols, remarks and the sections of the house style."""
+"""Parse the docstrings of components: summary, formulas, symbols, remarks and sections."""
 
 import inspect
 import re
@@ -14,47 +14,47 @@ _COMMA = re.compile(r", (?![^(]*\))")
 
 @dataclass
 class Docstring:
-    """What a component says of itself."""
+    """The parts of a component's docstring."""
 
     summary: str
     formulas: list[str] = field(default_factory=list)
     symbols: list[tuple[list[str], str]] = field(default_factory=list)
-    """Rows of the table of symbols: the names that share a row, and what it says of them."""
+    """Rows of the table of symbols: the names that share a row, and their meaning."""
     remarks: list[str] = field(default_factory=list)
     sections: dict[str, str] = field(default_factory=dict)
 
 
 def parse(text: str) -> Docstring:
-    """The parts of a docstring in the pattern of the house style.
+    """Parse a docstring.
 
-    Raises:     ValueError for a table that does not end, and for a section that stands twice
+    Raises:     ValueError for a table that does not end, and for a section that occurs twice
     """
     first, *lines = inspect.cleandoc(text).split("\n")
-    found = Docstring(first)
+    parsed = Docstring(first)
     while lines:
         line = lines.pop(0)
         section = _SECTION.fullmatch(line)
         if not line.strip():
             continue
         if line.startswith(".. math::"):
-            found.formulas.append(_joined(line.removeprefix(".. math::"), lines))
+            parsed.formulas.append(_joined(line.removeprefix(".. math::"), lines))
         elif _BORDER.fullmatch(line):
-            found.symbols += _rows(line, lines)
+            parsed.symbols += _rows(line, lines)
         elif section:
             name = section[1]
-            if name in found.sections:
-                raise ValueError(f"the section {name} stands twice")
-            found.sections[name] = _joined(section[2], lines)
+            if name in parsed.sections:
+                raise ValueError(f"the section {name} occurs twice")
+            parsed.sections[name] = _joined(section[2], lines)
         else:
             remark = [line]
             while lines and lines[0].strip():
                 remark.append(lines.pop(0))
-            found.remarks.append(" ".join(part.strip() for part in remark))
-    return found
+            parsed.remarks.append(" ".join(part.strip() for part in remark))
+    return parsed
 
 
 def _joined(start: str, lines: list[str]) -> str:
-    """The text with the indented lines that follow it, which are taken away."""
+    """The text joined with the indented lines that follow it, which are removed from `lines`."""
     parts = [start.strip()]
     while lines and lines[0].startswith(" "):
         parts.append(lines.pop(0).strip())

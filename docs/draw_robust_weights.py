@@ -1,6 +1,6 @@
-"""Draws robust-weights.png: the weight that each uncertainty set gives every pair of one batch, over the pair's loss.
+"""Draw robust-weights.png: the weight that each uncertainty set gives every pair of one batch, over the pair's loss.
 
-The weights are the gradient of the robust value with respect to the losses of the pairs, taken by autograd.
+The weights are the gradient of the robust value with respect to the pair losses, computed by autograd.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ KINDS = (("positive pairs", "#0072b2", "o"), ("negative pairs", "#d55e00", "^"))
 
 
 def batch() -> tuple[Tensor, Tensor]:
-    """Embeddings around a centre for each class, and their labels; always the same ones."""
+    """Embeddings around one centre per class, and their labels; the same at every call."""
     generator = torch_generator(derive(0, "robust weights"))
     labels = torch.arange(CLASSES * PER_CLASS) // PER_CLASS
     centres = torch.randn(CLASSES, WIDTH, generator=generator, dtype=torch.float64)
@@ -49,7 +49,7 @@ def pair_losses() -> PairTerms:
 
 
 def pair_weights(terms: PairTerms, uncertainty: Uncertainty) -> Tensor:
-    """The derivative of the robust value by the loss of each unordered pair, in the upper triangle."""
+    """The derivative of the robust value with respect to the loss of each unordered pair, in the upper triangle."""
     values = terms.values.detach().requires_grad_()
     robust(terms._replace(values=values), uncertainty, remove_zero=True, key=0).value.backward()
     assert values.grad is not None
@@ -86,11 +86,11 @@ def draw(axes: Axes, title: str, terms: PairTerms, weights: Tensor) -> None:
 
 
 def figure() -> Figure:
-    """All sets on the same batch, each panel with a scale of its own."""
+    """All sets on the same batch, each panel with its own scale."""
     terms = pair_losses()
-    made = Figure(figsize=(10.5, 9), layout="constrained")
-    FigureCanvasAgg(made)
-    panels = made.subplots(3, 3)
+    drawing = Figure(figsize=(10.5, 9), layout="constrained")
+    FigureCanvasAgg(drawing)
+    panels = drawing.subplots(3, 3)
     for axes, (title, uncertainty) in zip(panels.flat, SETS, strict=True):
         draw(axes, title, terms, pair_weights(terms, uncertainty))
     for axes in panels[-1]:
@@ -98,12 +98,12 @@ def figure() -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel("weight of the pair", fontsize=9)
     counts = [int((mask.triu(1) & (terms.values > 0)).sum()) for mask in (terms.is_positive, terms.is_negative)]
-    made.suptitle(
+    drawing.suptitle(
         f"Weights of {counts[0]} positive and {counts[1]} negative pairs with a loss, one batch of "
         f"{CLASSES} classes with {PER_CLASS} samples\n(percentages: each kind's share of the whole weight)",
         fontsize=11,
     )
-    return made
+    return drawing
 
 
 def main() -> None:

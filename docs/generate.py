@@ -1,6 +1,6 @@
-"""Writes the pages of all losses, miners and uncertainty sets, and the page that lists them; `make docs` runs it.
+"""Write the pages of all losses, miners and uncertainty sets, and the page that lists them; `make docs` runs it.
 
-The pages are committed: tests/docs/test_pages.py fails when one of them is not what this makes.
+The pages are committed: tests/docs/test_pages.py fails if one of them is out of date.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from docs.pages import FOLDERS, all_pages
 
 
 def main() -> None:
-    """Write the pages, and remove those of components that are gone."""
+    """Write the pages, and remove those of components that no longer exist."""
     docs = Path(__file__).parent
     texts = all_pages()
     for folder in FOLDERS.values():

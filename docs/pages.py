@@ -1,4 +1,4 @@
-"""Pages of components: the Markdown that a docstring and a signature make, and the list of all of them."""
+"""Pages of components: Markdown from docstrings and signatures, and the page that lists them."""
 
 import inspect
 import json
@@ -21,26 +21,26 @@ HEADINGS = {
     "Primal": "The set",
     "Gradient": "Weights of the gradient",
     "Shape": "Shape",
-    "Empty": "Batches that lack something",
+    "Empty": "Missing pairs",
     "Raises": "Errors",
     "Reference": "Reference",
-    "Differs": "What differs from the paper",
+    "Differs": "Differences from the paper",
 }
-"""The sections of a docstring, under headings that say what they are to a reader."""
+"""Sections of a docstring -> headings of the page."""
 
 COMMON = {
-    "num_classes": "number of training classes; a run fills it in",
-    "embedding_size": "width of the embeddings; a run fills it in",
-    "miner": "chooses the pairs or triplets of a batch that count; None: all of them",
+    "num_classes": "number of training classes; supplied by a run",
+    "embedding_size": "embedding size; supplied by a run",
+    "miner": "selects pairs or triplets of the batch; None uses all of them",
 }
-"""What settings mean that many components share and docstrings may leave out."""
+"""The meaning of settings that many components share; docstrings may leave them out."""
 
 _CODE = re.compile(r"``(.+?)``")
 _ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
 
 
 class Page:
-    """What is known of one component, and its page as Markdown."""
+    """The page of one component."""
 
     def __init__(self, registry: Registry, name: str) -> None:
         self.registry, self.name = registry, name
@@ -99,7 +99,7 @@ class Page:
         return table(("setting", "type", "default", "symbol", "meaning"), rows)
 
     def meaning(self, setting: str) -> tuple[str | None, str]:
-        """The symbol of a setting, if it has one, and what the docstring's table says of it."""
+        """The symbol of a setting, if it has one, and its meaning, from the docstring's table."""
         for names, text in self.docstring.symbols:
             if setting in names or f"``{setting}``" in names:
                 is_letter = setting in names and "_" not in setting
@@ -107,15 +107,15 @@ class Page:
         if setting in COMMON:
             return None, COMMON[setting]
         for names, text in self.docstring.symbols:
-            places = [match for match in _CODE.finditer(text) if match[1].split("=")[0] in self.settings]
-            for number, place in enumerate(places):
-                if place[1].split("=")[0] != setting:
+            mentions = [match for match in _CODE.finditer(text) if match[1].split("=")[0] in self.settings]
+            for number, mention in enumerate(mentions):
+                if mention[1].split("=")[0] != setting:
                     continue
-                if len(places) != len(names):  # the text is about all of its symbols and settings at once
-                    own = text.removeprefix(f"``{setting}``, ") if len(places) == 1 else text
+                if len(mentions) != len(names):  # the text is about all of its symbols and settings at once
+                    own = text.removeprefix(f"``{setting}``, ") if len(mentions) == 1 else text
                     return symbol(names[0]), self.prose(own, is_cell=True)
-                end = places[number + 1].start() if number + 1 < len(places) else len(text)
-                own = re.sub(r"(,|,? and|;)$", "", text[place.start() if number else 0 : end].strip())
+                end = mentions[number + 1].start() if number + 1 < len(mentions) else len(text)
+                own = re.sub(r"(,|,? and|;)$", "", text[mention.start() if number else 0 : end].strip())
                 own = re.sub(rf"^``{setting}``[,:;]?\s*", "", own)
                 return symbol(names[number]), self.prose(bounds_last(own), is_cell=True)
         raise ValueError(f"the docstring of {self.entry.attribute} does not say what {setting} is")
@@ -136,14 +136,14 @@ class Page:
 
     def sections(self) -> list[str]:
         """The sections of the docstring."""
-        found = []
+        parts = []
         for name, heading in HEADINGS.items():
             if name in self.docstring.sections:
                 text = self.prose(self.docstring.sections[name])
                 # A sentence begins with a capital, but "n embeddings" is a formula.
                 start = text[:1] if text.startswith("n ") else text[:1].upper()
-                found += [f"## {heading}", start + text[1:] + ("" if text.endswith(".") else ".")]
-        return found
+                parts += [f"## {heading}", start + text[1:] + ("" if text.endswith(".") else ".")]
+        return parts
 
     def named(self, name: str) -> str:
         """A name from the table of symbols: code for settings, else the symbol."""
@@ -166,7 +166,7 @@ class Page:
         return "".join(parts)
 
     def linked(self, code: str) -> str:
-        """Code, with a link if it names another component."""
+        """Code, linked if it names another component."""
         folder, _, name = code.rpartition(".")
         kinds = ["miner"] if folder == "miners" else [self.registry.kind, "loss", "uncertainty"]
         for kind in kinds:
@@ -178,7 +178,7 @@ class Page:
 
 
 def bounds_last(text: str) -> str:
-    """A meaning that does not begin with the bounds of its setting.
+    """The meaning of a setting with its bounds moved to the end.
 
     >>> bounds_last("(> 0), by which negatives are farther"), bounds_last("(0 to 1): the share")
     ('by which negatives are farther (> 0)', '0 to 1: the share')
@@ -192,7 +192,7 @@ def bounds_last(text: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, or nothing without rows."""
+    """A Markdown table; empty without rows."""
     if not rows:
         return ""
     lines = [heads, ["---"] * len(heads), *rows]
@@ -204,8 +204,9 @@ def index(pages: list[Page]) -> str:
     parts = [
         "<!-- Written by docs/generate.py from the docstrings: change those, then run make docs. -->",
         "# Components",
-        "Every loss, miner and uncertainty set, each on a page with its formula, settings, reference and what differs "
-        "from the paper. On the command line: `unseen list losses`, `unseen list miners`, `unseen list uncertainties`.",
+        "Every loss, miner and uncertainty set, each on a page with its formula, settings, reference and "
+        "differences from the paper. On the command line: `unseen list losses`, `unseen list miners`, "
+        "`unseen list uncertainties`.",
     ]
     for kind, title in TITLES.items():
         rows = [
@@ -220,7 +221,7 @@ def index(pages: list[Page]) -> str:
 def all_pages() -> dict[str, str]:
     """The text of every page by its path below docs.
 
-    Raises:     ValueError for a formula that cannot be set, and for a setting without a meaning
+    Raises:     ValueError for a formula that GitHub cannot display, and for a setting without a meaning
     """
     pages = [Page(REGISTRIES[kind], name) for kind in FOLDERS for name in REGISTRIES[kind].names()]
     for page in pages:

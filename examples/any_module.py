@@ -1,4 +1,4 @@
-"""Any torch module, trained with a loss of ours and scored on classes it has never seen, without a data file."""
+"""Any torch module, trained with a loss of this package and evaluated on unseen classes, without a data file."""
 
 # ruff: noqa: T201
 import torch
@@ -8,8 +8,8 @@ import unseen
 
 torch.manual_seed(0)
 labels = torch.arange(60).repeat_interleave(10)
-told_apart_by = torch.randn(60, 8)[labels] + 0.5 * torch.randn(600, 8)  # what makes a class
-rows = torch.cat([told_apart_by, 2 * torch.randn(600, 24)], 1)  # and three times as much that does not
+signal = torch.randn(60, 8)[labels] + 0.5 * torch.randn(600, 8)  # dimensions that tell classes apart
+rows = torch.cat([signal, 2 * torch.randn(600, 24)], 1)  # and three times as many of noise
 seen = labels < 30
 
 # The ten lines.

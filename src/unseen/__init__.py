@@ -1,10 +1,10 @@
-"""Deep metric learning: embeddings that retrieve classes never seen in training, and a measure of how far that carries.
+"""Deep metric learning: train embeddings that retrieve classes never seen in training, and evaluate them.
 
-Names are loaded when they are first used, so that `import unseen` and the command line start quickly.
+Names are imported when they are first used, so that `import unseen` and the command line start quickly.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from unseen.runs import run as run
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return importlib.import_module(f"unseen.{name}")
     if name in _NAMES:

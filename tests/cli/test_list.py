@@ -18,7 +18,7 @@ def listed(*arguments, columns=160):
 def test_models_are_listed_with_width_normalisation_and_freezing():
     words = listed("models")
     row = next(line for line in words.splitlines() if line.startswith("resnet50 "))
-    assert "ResNet-50; R and O." in row
+    assert "ResNet-50; Roth et al. 2020 and Milbich et al. 2021." in row
     assert "width 2048, mean 0.485 0.456 0.406" in " ".join(words.split())
     assert "batch norm frozen statistics" in " ".join(words.split())
 

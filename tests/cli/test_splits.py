@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tests.helpers.many_groups import grouped_catalogue, write_features
 from tests.helpers.two_groups import gaussian_catalogue
-from unseen.analyses import ladder_pictures
+from unseen.analyses.shift import ladder_figures
 from unseen.cli.app import app
 from unseen.core.errors import ConfigError, UnseenError
 from unseen.shifts import read_ladder
@@ -49,7 +49,7 @@ def test_a_ladder_is_built_read_and_shown(tmp_path, monkeypatch):
         seen["points"] = features.shape
         return features[:, :2], "two dimensions"
 
-    monkeypatch.setattr(ladder_pictures, "PROJECTIONS", {"flat": flat})
+    monkeypatch.setattr(ladder_figures, "PROJECTIONS", {"flat": flat})
     found = json.loads(unseen("show", "ladder.json", "--json", "--out", "pictures"))
     assert [rung["step"] for rung in found["rungs"]] == [rung.step for rung in ladder.rungs]
     assert seen == {"points": (320, 6)}
@@ -77,7 +77,7 @@ def test_without_maps_no_data_is_needed(tmp_path):
     ("arguments", "words"),
     [
         (("--out", "ladder.txt"), "--out must end in .json"),
-        (("--out", "l.json", "--rungs", "3", "--steps", "0"), "--rungs and --steps say the same thing twice"),
+        (("--out", "l.json", "--rungs", "3", "--steps", "0"), "--rungs and --steps exclude each other"),
         (("--out", "l.json", "--steps", "published"), "no ladder of features was published"),
         (("--out", "l.json", "--distances", "near"), "--distances must be numbers; got 'near'"),
     ],

@@ -1,4 +1,4 @@
-"""The 20 degenerate batches of PROMISES R6 and random small ones: embeddings and labels that break careless losses."""
+"""The 20 degenerate batches and random small ones: embeddings and labels that break careless losses."""
 
 import functools
 import math
@@ -85,14 +85,14 @@ def broken_batches():
     return {
         "1-D embeddings": (embeddings[:, 0], labels, "n rows and d columns"),
         "3-D embeddings": (embeddings.unsqueeze(0), labels, "n rows and d columns"),
-        "whole numbers": (embeddings.long(), labels, "floating-point"),
+        "integers": (embeddings.long(), labels, "floating-point"),
         "a list": (embeddings.tolist(), labels, "n rows and d columns"),
         "no rows": (embeddings[:0], labels[:0], "at least 1"),
         "no columns": (embeddings[:, :0], labels, "at least 1"),
         "NaN and infinity": (holed, labels, "2 of 15 rows hold NaN or infinity, the first is row 4"),
         "2-D labels": (embeddings, labels.unsqueeze(1), "1-D"),
-        "float labels": (embeddings, labels.double(), "whole numbers"),
-        "boolean labels": (embeddings, labels > 2, "whole numbers"),
+        "float labels": (embeddings, labels.double(), "integers"),
+        "boolean labels": (embeddings, labels > 2, "integers"),
         "a list of labels": (embeddings, labels.tolist(), "1-D"),
         "too few labels": (embeddings, labels[:-1], "one for each of the 15 embeddings; got 14"),
         "no labels": (embeddings, None, "without labels"),

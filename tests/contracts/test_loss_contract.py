@@ -252,7 +252,7 @@ def test_losses_over_tuples_take_tuples_and_a_reference_set(case):
         ((torch.tensor([99]), torch.tensor([1]), torch.tensor([2])), "rows 0 to 14"),
         ((torch.tensor([0]), torch.tensor([-1]), torch.tensor([2])), "rows 0 to 14"),
         ((torch.tensor([0, 1]), torch.tensor([1]), torch.tensor([2])), "differ in length"),
-        ((torch.tensor([0.5]), torch.tensor([1]), torch.tensor([2])), "whole numbers"),
+        ((torch.tensor([0.5]), torch.tensor([1]), torch.tensor([2])), "integers"),
     ]:
         with pytest.raises(BatchError, match=words):
             loss(embeddings, labels, indices)

@@ -1,4 +1,4 @@
-"""Checkpoints are old or new, never torn, and a damaged one is never taken for whole (PROMISES R1, R17, R18)."""
+"""Checkpoints are complete or absent, never torn, and a damaged one is never loaded."""
 
 import os
 import platform

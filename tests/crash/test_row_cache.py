@@ -1,4 +1,4 @@
-"""Caches whose writers are killed: never a wrong row, never two writers at once (PROMISES R19)."""
+"""Caches whose writers are killed: never a wrong row, never two writers at once."""
 
 import os
 import time

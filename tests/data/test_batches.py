@@ -53,7 +53,7 @@ class _SharedInWorker:
         return batch._replace(indices=torch.tensor([int(batch.inputs.is_shared())]))
 
 
-def epoch_of_tickets(epoch, batches=6, size=4):
+def epoch_of_keys(epoch, batches=6, size=4):
     order = np.random.default_rng(epoch).permutation(20)
     return [
         [
@@ -145,9 +145,9 @@ def test_batches_do_not_depend_on_the_number_of_workers(images, workers):
     items = CatalogueDataset(images, Crop(size=16))
     for epoch in range(2):
         torch.manual_seed(epoch)
-        alone = sums(make_loader(items, epoch_of_tickets(epoch)))
+        alone = sums(make_loader(items, epoch_of_keys(epoch)))
         torch.manual_seed(99)
-        assert sums(make_loader(items, epoch_of_tickets(epoch), workers=workers)) == alone
+        assert sums(make_loader(items, epoch_of_keys(epoch), workers=workers)) == alone
         assert len(set(alone)) == 6
 
 
@@ -155,26 +155,26 @@ def test_a_worker_puts_images_into_shared_memory_once_and_they_can_be_written_to
     # torch moves a tensor that is not shared yet by a second copy; there must be none to move.
     items = CatalogueDataset(images, Crop(size=16))
     watched = _SharedInWorker(items)
-    batch = next(iter(make_loader(watched, epoch_of_tickets(0), workers=1)))
+    batch = next(iter(make_loader(watched, epoch_of_keys(0), workers=1)))
     assert batch.indices.tolist() == [1]
-    plain = next(iter(make_loader(items, epoch_of_tickets(0), workers=1)))
+    plain = next(iter(make_loader(items, epoch_of_keys(0), workers=1)))
     plain.inputs.zero_()
     assert plain.inputs.abs().max() == 0
 
 
 def test_batches_are_the_same_under_spawn(images):
     items = CatalogueDataset(images, Crop(size=16))
-    alone = sums(make_loader(items, epoch_of_tickets(0)))
-    assert sums(make_loader(items, epoch_of_tickets(0), workers=1, start_method="spawn")) == alone
+    alone = sums(make_loader(items, epoch_of_keys(0)))
+    assert sums(make_loader(items, epoch_of_keys(0), workers=1, start_method="spawn")) == alone
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_loading_leaves_the_global_generators_as_they_were(images, workers):
     torch.manual_seed(3)
-    before, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
-    list(make_loader(CatalogueDataset(images, Crop(size=8)), epoch_of_tickets(0), workers=workers))
+    before, numbers = torch.get_rng_state(), np.random.get_state(legacy=False)["state"]["key"].copy()
+    list(make_loader(CatalogueDataset(images, Crop(size=8)), epoch_of_keys(0), workers=workers))
     assert torch.equal(torch.get_rng_state(), before)
-    assert np.array_equal(np.random.get_state()[1], numbers)
+    assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], numbers)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
@@ -205,7 +205,7 @@ def test_a_file_that_changed_since_the_catalogue_was_made_is_refused(tmp_path, w
         list(make_loader(items, evaluation_batches(range(4), 2), workers=workers))
 
 
-def test_tickets_in_order_cover_every_item_once():
+def test_evaluation_batches_cover_every_item_once():
     batches = evaluation_batches(np.array([4, 2, 9, 7, 5]), 2)
     assert batches == [[(4, None), (2, None)], [(9, None), (7, None)], [(5, None)]]
     assert evaluation_batches([], 3) == []

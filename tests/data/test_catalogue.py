@@ -1,5 +1,7 @@
 """Catalogues: their fingerprint, and the rules that all data sets share."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from unseen.data.item_readers import FeatureArray
 
 
 def catalogue(**changes):
-    settings = {
+    settings: dict[str, Any] = {
         "name": "small",
         "reader": FeatureArray(np.arange(8.0).reshape(4, 2)),
         "labels": np.array([0, 0, 1, 1]),

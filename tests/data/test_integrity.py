@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import files_of
 from unseen.core.errors import DataError
 from unseen.data.catalogue import Catalogue
-from unseen.data.checksums import recorded_checksums
 from unseen.data.factory import split_catalogue
 from unseen.data.integrity import check_images, check_integrity, groups_of_equal
 from unseen.data.item_readers import FeatureArray
@@ -46,8 +46,7 @@ def test_whole_and_different_images_pass_and_their_sums_are_recorded(place, work
     found = folder(str(place))
     result = check_integrity(found, workers=workers, quiet=True)
     assert (result.files, result.broken, result.altered, result.duplicates) == (12, (), (), ())
-    source = found.reader
-    assert None not in recorded_checksums(source.root, source.paths, source.sizes, source.times)
+    assert None not in files_of(found).checksums()
     assert folder(str(place)).fingerprint == found.fingerprint
 
 
@@ -80,9 +79,9 @@ def test_broken_files_are_named_and_get_no_sum(place):
     assert "b/1.png" in result.broken[0]
     assert "the file is empty" in result.broken[1]
     assert result.duplicates == ()  # two broken files are not the same image
-    source = found.reader
-    sums = recorded_checksums(source.root, source.paths, source.sizes, source.times)
-    assert [source.paths[index] for index, each in enumerate(sums) if each is None] == ["b/1.png", "d/0.png", "d/1.png"]
+    files = files_of(found)
+    unknown = [path for path, checksum in zip(files.paths, files.checksums(), strict=True) if checksum is None]
+    assert unknown == ["b/1.png", "d/0.png", "d/1.png"]
 
 
 def test_a_file_that_changed_under_the_same_size_and_time_is_told(place):

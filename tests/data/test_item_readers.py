@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import present
 from unseen.core.errors import DataError
 from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
 
@@ -100,7 +101,7 @@ def test_features_show_their_picture_if_it_is_there_and_whole(tmp_path):
     write(tmp_path / "1.png", "red")
     (tmp_path / "broken.png").write_bytes(b"x")
     reader = FeatureArray(np.zeros((3, 2)), root=tmp_path, paths=("1.png", "broken.png", "gone.png"))
-    assert reader.image(0).getpixel((0, 0)) == (255, 0, 0)
+    assert present(reader.image(0)).getpixel((0, 0)) == (255, 0, 0)
     assert reader.image(1) is None
     assert reader.image(2) is None
     assert FeatureArray(np.zeros((3, 2))).image(0) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.data.item_readers import FeatureArray
 from unseen.data.row_cache import BLOCK, CachedRows, RowCache, cached_rows
 

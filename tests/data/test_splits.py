@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from unseen.core import registry
-from unseen.core.config import build, record_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.data.catalogue import Catalogue
 from unseen.data.factory import split_catalogue
@@ -43,41 +41,6 @@ def refusal(splitter, found):
     return caught.value.message
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"name": "fraction"},
-        {"name": "fraction", "train": 0.8, "validation": 0.0, "seed": 3},
-        {"name": "first"},
-        {"name": "classes", "test": ["c00", "c05", "c39"]},
-        {"name": "classes", "train": ["c00", "c01", "c02", "c03"], "validation": ["c08", "c09"]},
-        {"name": "groups", "test": ["g1"]},
-        {"name": "given"},
-    ],
-)
-def test_sides_are_class_disjoint_sorted_and_built_again_from_their_record(record):
-    plain = catalogue()
-    found = catalogue(
-        class_groups=tuple(f"g{label % 4}" for label in range(40)), fixed_split=sides_by_class(plain, 20, 0)
-    )
-    made = split_catalogue(found, record)
-    sides = [classes_of(found, made.train), classes_of(found, made.validation), classes_of(found, made.test)]
-    assert sum(map(len, sides)) == len(set().union(*sides))
-    for items in (made.train, made.validation, made.test):
-        assert items.dtype == np.int64
-        assert np.array_equal(items, np.unique(items))
-        # A class is on its side with all its items.
-        assert np.array_equal(items, np.flatnonzero(np.isin(found.labels, list(classes_of(found, items)))))
-    assert np.array_equal(made.queries, made.test)
-    assert np.array_equal(made.gallery, made.test)
-    assert made.counts() == {
-        side: {"images": len(getattr(made, side)), "classes": len(classes_of(found, getattr(made, side)))}
-        for side in ("train", "validation", "test")
-    }
-    splitter = build(registry.split, record)
-    assert build(registry.split, record_of(registry.split, splitter))(found).fingerprint == made.fingerprint
-
-
 def test_the_shares_are_of_all_classes_and_of_the_training_classes():
     counts = ByFraction(train=0.5, validation=0.15)(catalogue()).counts()
     assert {side: count["classes"] for side, count in counts.items()} == {"train": 17, "validation": 3, "test": 20}
@@ -96,7 +59,7 @@ def test_the_draw_follows_the_seed_and_the_class_names_alone():
     assert len({ByFraction(seed=seed)(found).fingerprint for seed in range(10)}) == 10
     reversed_items = Catalogue(
         name="other order",
-        reader=FeatureArray(found.reader.features[::-1]),
+        reader=FeatureArray(found.features[::-1]),
         labels=found.labels[::-1],
         class_names=found.class_names,
         ids=found.ids[::-1],

@@ -3,6 +3,7 @@
 import numpy as np
 from PIL import Image
 
+from tests.helpers.present import present
 from unseen.data.catalogue import Catalogue
 from unseen.data.factory import split_catalogue
 from unseen.data.item_readers import ImagesInMemory
@@ -46,7 +47,7 @@ def test_sizes_are_read_from_headers(tmp_path):
         for number, size in enumerate(sizes):
             Image.new("RGB", size).save(tmp_path / name / f"{number}.png")
     (tmp_path / "b" / "broken.jpg").write_bytes(b"no header")
-    found = image_sizes(folder(str(tmp_path)), quiet=True)
+    found = present(image_sizes(folder(str(tmp_path)), quiet=True))
     assert (found.width, found.height) == ((4, 5, 9), (1, 2, 7))
     assert found.commonest[0] == ((4, 2), 2)
     assert found.unreadable == 1

@@ -1,6 +1,5 @@
 """What each process of the gradient test does: its share of the joined batch, all losses, gradients to a file."""
 
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,8 +7,8 @@ import numpy as np
 import torch
 from torch import distributed, multiprocessing
 
-sys.path.append(str(Path(__file__).parent.parent / "contracts"))
 from tests.contracts.loss_cases import CASES
+from tests.losses.loops import grad
 from unseen.core.distributed import average_gradients, gather_with_gradient
 from unseen.core.randomness import torch_generator
 
@@ -36,12 +35,12 @@ def gradients_and_weights(case, inputs, labels, steps):
         value.backward()
         average_gradients([weight, *loss.parameters()])
         if step == 0:
-            found["embeddings"] = embeddings.grad.clone()
-            found["weight"] = weight.grad.clone()
-            found |= {f"own {name}": parameter.grad.clone() for name, parameter in loss.named_parameters()}
+            found["embeddings"] = grad(embeddings).clone()
+            found["weight"] = grad(weight).clone()
+            found |= {f"own {name}": grad(parameter).clone() for name, parameter in loss.named_parameters()}
         with torch.no_grad():
             for parameter in [weight, *loss.parameters()]:
-                parameter -= 0.02 * parameter.grad
+                parameter -= 0.02 * grad(parameter)
                 parameter.grad = None
     found["weight after all steps"] = weight.detach()
     return found | {f"own {name} after all steps": p.detach() for name, p in loss.named_parameters()}

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 SOURCE = ROOT / "src" / "unseen"
 
-TRACER = '''
+TRACER = """
 import os, sys, threading
 
 seen, file = set(), open(os.path.join(os.environ["TRACES"], f"{os.getpid()}.txt"), "a", buffering=1)
@@ -29,7 +29,7 @@ def trace(frame, event, argument):
 
 threading.setprofile(trace)
 sys.setprofile(trace)
-'''
+"""
 """Imported by every Python process of a command: writes the name of each function of ours at its first call."""
 
 PLAN = """

@@ -1,4 +1,4 @@
-"""Docstrings are taken apart into the parts of the house style."""
+"""Docstrings are parsed into their parts."""
 
 import pytest
 
@@ -43,6 +43,6 @@ def test_a_table_without_an_end_is_an_error():
         parse("What it is.\n\n====  ====\na     b\n")
 
 
-def test_a_section_that_stands_twice_is_an_error():
-    with pytest.raises(ValueError, match="Empty stands twice"):
+def test_a_section_that_occurs_twice_is_an_error():
+    with pytest.raises(ValueError, match="Empty occurs twice"):
         parse("What it is.\n\nEmpty:  a\nEmpty:  b\n")

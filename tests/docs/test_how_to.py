@@ -82,6 +82,17 @@ def test_the_data_set_of_the_page_is_listed_described_and_trained_on(package):
     assert result["scores"]["numbers"]["recall@1"] > 0.5, "5 unseen digits: chance is 0.2"
 
 
+@pytest.mark.parametrize("package", ["add-a-score.md"], indirect=True)
+def test_the_score_of_the_page_is_listed_and_evaluated_with_its_interval(package):
+    assert package.listed("scores")["search_effort"]["summary"].startswith("Share of the gallery")
+    write_features(package.folder / "features.npz")
+    scores = json.loads(package("evaluate", "features.npz", "--scores", "search_effort,recall@1", "--json")[0])
+    low, high = scores["intervals"]["search_effort"]
+    assert 0 <= low < scores["numbers"]["search_effort"] < high < 0.5, "better than a random order"
+    assert scores["definitions"]["search_effort"].startswith("mean over queries")
+    assert "search_effort" in json.loads(package("evaluate", "features.npz", "--json")[0])["numbers"]
+
+
 def test_every_page_is_tested():
     source = Path(__file__).read_text()
     assert [page.name for page in sorted(PAGES.glob("*.md")) if f'"{page.name}"' not in source] == []

@@ -52,7 +52,7 @@ def test_a_page_has_formula_settings_reference_and_what_differs(kind, name):
         _, meaning = page.meaning(setting)
         assert re.search(r"[a-z]{2}", meaning), f"{setting} has no meaning but its bounds"
     text = page.text()
-    for heading in ("Formula", "Settings", "Use", "Reference", "What differs from the paper"):
+    for heading in ("Formula", "Settings", "Use", "Reference", "Differences from the paper"):
         assert f"\n## {heading}\n" in text
 
 

@@ -131,13 +131,13 @@ def test_unfit_sets_are_refused():
     rows = features(5, 3)
     with pytest.raises(BatchError, match="at least two features; got 1"):
         frechet_distance(rows[:1], rows)
-    with pytest.raises(BatchError, match="of one width; got '3 and 2'"):
+    with pytest.raises(BatchError, match="of the same width; got '3 and 2'"):
         frechet_distance(rows, rows[:, :2])
     with pytest.raises(BatchError, match="row 4 holds a value that is not finite"):
         frechet_distance(np.vstack([rows[:4], np.full((1, 3), np.nan)]), rows)
     with pytest.raises(BatchError, match="shape"):
         frechet_distance(rows[0], rows)
-    with pytest.raises(BatchError, match="no features would be left"):
+    with pytest.raises(BatchError, match="no features would remain"):
         moments(rows) - moments(rows)
     with pytest.raises(ConfigError, match="ridge must be a finite number >= 0"):
         frechet_distance(rows, rows, ridge=-1.0)

@@ -132,11 +132,11 @@ def test_wrong_settings_are_refused(settings, words):
 def test_wrong_tables_are_refused():
     rows, labels = table(0)
     calculator = AccuracyCalculator(exclude=CLUSTERING)
-    with pytest.raises(BatchError, match="must be given together"):
+    with pytest.raises(BatchError, match="must be passed together"):
         calculator.get_accuracy(rows, labels, rows)
     with pytest.raises(BatchError, match="must begin with the queries"):
         calculator.get_accuracy(rows[1:5], labels[1:5], rows, labels, ref_includes_query=True)
     with pytest.raises(BatchError, match="must begin with the queries"):
         calculator.get_accuracy(rows[:5], labels[:5] + 1, rows, labels, ref_includes_query=True)
-    with pytest.raises(BatchError, match="must have one length"):
+    with pytest.raises(BatchError, match="must have equal lengths"):
         calculator.get_accuracy(rows * torch.linspace(1, 2, 60)[:, None], labels)

@@ -1,4 +1,4 @@
-"""The command line as people type it, in a process of its own."""
+"""The command line, in a process of its own."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 def unseen(*arguments, cwd, code=0):
-    """Run the command in a folder; gives standard output and error."""
+    """Run a command in a folder; returns standard output and error."""
     done = subprocess.run(
         [sys.executable, "-m", "unseen", *map(str, arguments)],
         cwd=cwd,
@@ -20,7 +20,7 @@ def unseen(*arguments, cwd, code=0):
 
 
 def one_sentence(*arguments, cwd):
-    """The sentence with which a command refuses; nothing else, and nothing written."""
+    """The one sentence with which a command fails; it prints nothing else and writes nothing."""
     before = sorted(cwd.rglob("*"))
     out, err = unseen(*arguments, cwd=cwd, code=2)
     assert out == ""

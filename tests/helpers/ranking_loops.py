@@ -115,9 +115,8 @@ def check_collapsed(name: str, loop: Loop) -> None:
         k = int(full_name.rpartition("@")[2]) if full_name != name else 0
         values = [loop(order, k) for order in orders]
         # Four standard errors of the mean over the random orders.
-        assert value == pytest.approx(
-            np.mean(values), abs=4 * float(np.std(values)) / math.sqrt(len(values)) + TOLERANCE
-        )
+        error = float(np.std(values)) / math.sqrt(len(values))
+        assert value == pytest.approx(np.mean(values), abs=4 * error + TOLERANCE)
 
 
 def parametrized(loops: Mapping[str, Loop]) -> pytest.MarkDecorator:

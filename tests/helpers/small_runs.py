@@ -33,13 +33,13 @@ def settings_for(features: Path, loss: Any = "multi_similarity", **others: Any) 
 
 
 def without_times(result: dict[str, Any]) -> dict[str, Any]:
-    """A result without what a clock decides."""
+    """A result without its times."""
     history = [{key: value for key, value in row.items() if key != "seconds"} for row in result["history"]]
     return {**result, "history": history, "seconds": None}
 
 
 def write_images(folder: Path, classes: int = 10, per_class: int = 6, side: int = 20, seed: int = 0) -> Path:
-    """A folder of small noisy colour images, one sub-folder a class."""
+    """A folder of small noisy colour images, one subfolder per class."""
     generator = np.random.default_rng(seed)
     for label in range(classes):
         (folder / f"class {label}").mkdir(parents=True)
@@ -67,9 +67,9 @@ class Stop(Exception):
 
 
 def stop_at(step: int) -> Callable[[int, int, str], None]:
-    """What a run tells its progress to, and what ends it after this many steps."""
+    """A progress callback that ends the run after this many steps."""
 
-    def progress(done: int, total: int, words: str) -> None:
+    def progress(done: int, total: int, message: str) -> None:
         if done >= step:
             raise Stop
 

@@ -9,7 +9,7 @@ from tests.house.source import MODULES
 ALLOWED = {
     "core/faults.py": "UNSEEN_FAULT makes a crash test's process die at a named point",
     "core/processes.py": "thread counts of child processes",
-    "studies/worker_process.py": "thread counts of child processes",
+    "studies/executors/local.py": "thread counts of child processes",
 }
 """Files that may touch the environment, with the reason."""
 

@@ -9,7 +9,9 @@ from unseen.core.registry import REGISTRIES
 MOST_ARGUMENTS = 6
 
 MORE_ARGUMENTS = {
-    "evaluation/evaluate.py:evaluate": "the front door; its arguments are the settings of an evaluation",
+    "evaluation/evaluate.py:evaluate": "a front door; its arguments are settings that people state by name",
+    "evaluation/failures.py:failures": "a front door; its arguments are settings that people state by name",
+    "evaluation/pml_compat.py:AccuracyCalculator.get_accuracy": "the signature of pytorch-metric-learning",
 }
 """Functions that may take more arguments, with the reason."""
 

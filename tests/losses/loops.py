@@ -1,10 +1,17 @@
-"""Slow plain-Python pieces that the definitions of SPEC are transcribed with: no torch inside."""
+"""Slow helpers for the definitions of the papers, transcribed into plain Python loops."""
 
 import math
 
 import torch
+from torch import Tensor
 
 from unseen.core.randomness import torch_generator
+
+
+def grad(leaf: Tensor) -> Tensor:
+    """The gradient of a leaf, which has one."""
+    assert leaf.grad is not None
+    return leaf.grad
 
 
 def small_batch(seed=0, sizes=(3, 2, 4, 1), width=5):

@@ -1,6 +1,7 @@
 """Binomial deviance against loops, its value and slope at the threshold, and its convexity."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ def deviance(similarity, is_positive, positive_sharpness=2.0, negative_sharpness
 def test_it_equals_the_mean_of_the_loops():
     embeddings, labels = small_batch(1)
     rows, names = embeddings.tolist(), labels.tolist()
-    settings = {"positive_sharpness": 3.0, "negative_sharpness": 50.0, "threshold": 0.4}
+    settings: dict[str, Any] = {"positive_sharpness": 3.0, "negative_sharpness": 50.0, "threshold": 0.4}
     pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows)) if i != j]
     losses = [deviance(cosine(rows[i], rows[j]), names[i] == names[j], **settings) for i, j in pairs]
     assert BinomialPair(**settings)(embeddings, labels).item() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
@@ -33,6 +34,7 @@ def test_at_the_threshold_the_value_is_2_log_2_by_sharpness_and_the_slope_is_one
     loss = BinomialPair()
     terms = loss.terms(pairs)
     assert terms.values[0, 1].item() == pytest.approx(2 * math.log(2) / sharpness)
+    assert terms.neutral is not None
     assert terms.neutral[labels[1]] == pytest.approx(terms.values[0, 1].item())
     (found,) = torch.autograd.grad(terms.values[0, 1], pairs.similarity)
     assert found[0, 1].item() == pytest.approx(slope)

@@ -27,7 +27,7 @@ def with_held_weights(at, labels, margin=0.4, scale=80.0):
     """The loss as a function of embeddings whose pair weights are fixed where the embeddings are now."""
     classes = labels.tolist()
     rows = at.tolist()
-    weights = {}
+    weights: dict[tuple[int, int], float] = {}
     for i in range(len(rows)):
         weights |= {(i, k): max(0, 1 + margin - cosine(rows[i], rows[k])) for k in positives(classes, i)}
         weights |= {(i, k): max(0, cosine(rows[i], rows[k]) + margin) for k in negatives(classes, i)}
@@ -113,10 +113,10 @@ def test_it_agrees_with_pytorch_metric_learning_in_value_and_gradient():
         warnings.simplefilter("ignore")
         losses = pytest.importorskip("pytorch_metric_learning.losses")
     embeddings, labels = small_batch(3)
-    for settings in ({"margin": 0.4, "scale": 80.0}, {"margin": 0.25, "scale": 5.0}):
+    for margin, scale in ((0.4, 80.0), (0.25, 5.0)):
         for indices in (None, MultiSimilarity()(embeddings, labels)):
             found = []
-            for loss in (Circle(**settings), losses.CircleLoss(m=settings["margin"], gamma=settings["scale"])):
+            for loss in (Circle(margin=margin, scale=scale), losses.CircleLoss(m=margin, gamma=scale)):
                 leaf = embeddings.clone().requires_grad_()
                 value = loss(leaf, labels, indices)
                 value.backward()

@@ -1,5 +1,6 @@
 import inspect
 from collections import deque
+from typing import cast
 
 import pytest
 import torch
@@ -35,6 +36,11 @@ INNER = [
 ]
 
 
+def counts_of(memory):
+    assert memory.usage is not None
+    return memory.usage.counts()
+
+
 def batches(count, sizes=(7, 3, 12), classes=4):
     """Batches of unequal size with few classes, from one seed."""
     generator = torch_generator(5)
@@ -57,7 +63,7 @@ def filled(loss, **settings):
 @pytest.mark.parametrize("size", [1, 5, 10, 40])
 def test_the_queue_holds_the_newest_samples_in_their_order(size):
     memory = CrossBatchMemory(Contrastive(), embedding_size=WIDTH, size=size).double()
-    expected = deque(maxlen=size)
+    expected: deque[tuple[list[float], int]] = deque(maxlen=size)
     for embeddings, labels in batches(23):
         memory(embeddings, labels)
         expected.extend(zip(embeddings.tolist(), labels.tolist(), strict=True))
@@ -114,12 +120,12 @@ def test_no_sample_meets_its_own_copy():
     labels = torch.arange(len(embeddings))
     memory = CrossBatchMemory(Contrastive(), embedding_size=WIDTH)
     memory(embeddings, labels)
-    assert memory.usage.counts()["num_tuples"] == len(labels) * (len(labels) - 1)  # all negative: nobody has a positive
-    assert memory.usage.counts()["without_positive"] == len(labels)
+    assert counts_of(memory)["num_tuples"] == len(labels) * (len(labels) - 1)  # all negative: nobody has a positive
+    assert counts_of(memory)["without_positive"] == len(labels)
     memory(embeddings, labels + 100)
-    assert memory.usage.counts()["without_positive"] == len(labels)
+    assert counts_of(memory)["without_positive"] == len(labels)
     memory(embeddings, labels)  # the same images again, two steps later, are positives
-    assert memory.usage.counts()["without_positive"] == 0
+    assert counts_of(memory)["without_positive"] == 0
 
 
 def test_the_first_batch_and_the_steps_before_the_start_see_the_plain_loss():
@@ -164,7 +170,7 @@ def test_training_on_odd_batches_stays_finite_and_follows_the_key(loss):
             value = memory(embeddings, labels, key=number)
             value.backward()
             assert embeddings.grad.isfinite().all()
-            counts = memory.usage.counts()
+            counts = counts_of(memory)
             assert counts["anchors"] == len(labels)
             assert counts["num_active"] <= counts["num_tuples"]
             found.append(value.item())
@@ -218,7 +224,7 @@ def test_what_is_refused_says_why_and_does_not_enter_the_queue():
     embeddings, labels = small_batch()
     with pytest.raises(BatchError, match="the 5 columns of the memory"):
         memory(embeddings[:, :3], labels)
-    with pytest.raises(BatchError, match="reference set already"):
+    with pytest.raises(BatchError, match="already have a reference set"):
         memory(Pairs(embeddings, labels, embeddings.clone(), labels.clone()))
     with pytest.raises(BatchError, match="NaN or infinity"):
         memory(embeddings * torch.nan, labels)
@@ -227,7 +233,7 @@ def test_what_is_refused_says_why_and_does_not_enter_the_queue():
     assert len(memory.memory()[0]) == 17
     for unfit in (ProxyAnchor(num_classes=3, embedding_size=WIDTH), "contrastive"):
         with pytest.raises(ConfigError, match="takes a reference set"):
-            CrossBatchMemory(unfit, embedding_size=WIDTH)
+            CrossBatchMemory(cast(nn.Module, unfit), embedding_size=WIDTH)
 
 
 def test_a_record_builds_it_and_its_losss_own_parameters_are_passed_on():

@@ -45,7 +45,7 @@ def test_it_equals_the_loops(seed, settings, detach_weights):
 def test_a_pair_miner_decides_which_pairs_weigh():
     embeddings, labels = small_batch(4)
     kept = MultiSimilarity()(embeddings, labels)
-    chosen = [([], []) for _ in labels]
+    chosen: list[tuple[list[int], list[int]]] = [([], []) for _ in labels]
     for side, (rows, columns) in enumerate([kept[:2], kept[2:]]):
         for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
             chosen[i][side].append(j)

@@ -1,5 +1,7 @@
 """Quadruplet against loops over all quadruplets, over drawn ones, and where there is no third class."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -64,7 +66,7 @@ def test_ties_at_the_boundary_are_counted_the_same_for_both_sides():
     embeddings, labels = at_angles(*([0, 90, 180, 270] * 4)), torch.arange(16) // 4
     quadruplets = all_quadruplets(labels.tolist())
     for margin in (0.0, 2.0, 2.0 - 2**0.5):
-        settings = {"margin": margin, "second_margin": margin}
+        settings: dict[str, Any] = {"margin": margin, "second_margin": margin}
         expected, _ = in_loops(embeddings.tolist(), all_triplets(labels.tolist()), quadruplets, **settings)
         assert Quadruplet(**settings)(embeddings, labels).item() == pytest.approx(expected, rel=1e-6)
 
@@ -135,7 +137,7 @@ def test_margins_below_all_differences_cost_nothing():
     ):
         found = quadruplet(pairs, chosen, margin=-3.0, second_margin=-3.0, key=1)
         assert found.value.item() == 0
-        assert found.active.sum() == 0
+        assert found.num_active == 0
 
 
 def test_the_second_term_ignores_the_distance_of_anchor_and_negative():

@@ -109,7 +109,7 @@ def test_without_one_kind_of_pair_it_is_a_connected_zero(labels):
 def test_a_pair_miner_decides_which_samples_are_ranked():
     embeddings, labels = small_batch(6)
     kept = MultiSimilarity()(embeddings, labels)
-    chosen = [([], []) for _ in labels]
+    chosen: list[tuple[list[int], list[int]]] = [([], []) for _ in labels]
     for side, (rows, columns) in enumerate([kept[:2], kept[2:]]):
         for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
             chosen[i][side].append(j)

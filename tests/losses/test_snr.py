@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.losses.loops import all_triplets, as_indices, hinge, small_batch, unit
+from tests.losses.loops import all_triplets, as_indices, grad, hinge, small_batch, unit
 from unseen.losses import SNR, Pairs
 from unseen.losses.snr import noise_to_signal, signals_of
 from unseen.miners import Random
@@ -102,7 +102,7 @@ def test_embeddings_without_any_signal_cost_nothing():
     value = SNR()(leaf, torch.tensor([0, 0, 1, 1]))
     value.backward()
     assert value.item() == 0
-    assert not leaf.grad.any()
+    assert not grad(leaf).any()
 
 
 def test_batches_without_an_active_triplet_are_not_divided_by_zero():
@@ -137,7 +137,7 @@ def test_the_gradients_of_signals_pass_gradcheck():
 
 def test_the_lean_is_the_sum_of_the_unit_vector():
     embeddings, _ = small_batch(10)
-    torch.testing.assert_close(signals_of(embeddings).lean, unit_vectors(embeddings).sum(1))
+    torch.testing.assert_close(signals_of(embeddings).coordinate_sum, unit_vectors(embeddings).sum(1))
 
 
 @pytest.mark.parametrize("with_reference", [False, True])

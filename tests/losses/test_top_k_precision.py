@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.losses.loops import as_indices, at_angles, cosine, hinge, small_batch
+from tests.losses.loops import as_indices, at_angles, cosine, grad, hinge, small_batch
 from unseen.core.randomness import derive, torch_generator
 from unseen.losses import TopKPrecision
 from unseen.losses.top_k_precision import top_k_terms
@@ -130,7 +130,7 @@ def test_the_worked_examples_of_both_cases(k, leaving, entering):
     assert value.item() == pytest.approx(0.5)
     assert sets_of(columns[0], sign[0]) == (leaving, entering)
     value.sum().backward()
-    assert scores.grad[0].tolist() == [(i in leaving) - (i in entering) for i in range(6)]
+    assert grad(scores)[0].tolist() == [(i in leaving) - (i in entering) for i in range(6)]
 
 
 def test_ties_go_to_the_earlier_place_in_single_precision_too():

@@ -114,7 +114,7 @@ def test_files_that_do_not_fit_and_settings_that_do_not_exist_are_named(tmp_path
     with pytest.raises(DataError, match=r"lacks 1 of the .* the first is 'inception_4b.3x3.weight'"):
         BNInception(weights=str(tmp_path / "few.safetensors"))
     with pytest.raises(ConfigError, match="pooling must be one of 'average', 'max'; got 'both'"):
-        BNInception(pooling="both")
+        BNInception(pooling="both")  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ConfigError, match="pretrained must be one of 'hub', None; got 'imagenet'"):
         BNInception(pretrained="imagenet")
     with pytest.raises(ConfigError, match="weights and pretrained were both given"):

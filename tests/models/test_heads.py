@@ -67,7 +67,7 @@ def test_a_random_start_and_a_missing_head_are_left_alone():
     assert torch.equal(head.weight, before)
     initialize_linear_head(nn.Identity(), rows(), "whitening")
     with pytest.raises(ConfigError, match="head must be one of 'random', 'identity', 'whitening'"):
-        initialize_linear_head(head, rows(), "zero")
+        initialize_linear_head(head, rows(), "zero")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_projection_does_not_depend_on_the_order_of_rows_up_to_signs():
@@ -94,4 +94,5 @@ def test_heads_side_by_side_give_rows_of_length_one_and_survive_zeros():
         head.linear.bias.zero_()
     features = torch.zeros(2, 3, requires_grad=True)
     head(features).sum().backward()
+    assert features.grad is not None
     assert features.grad.isfinite().all()

@@ -45,14 +45,14 @@ def test_old_densenet_files_of_torchvision_fit_timms(tmp_path):
 
 def test_a_checkpoint_of_a_training_script_gives_its_backbone(tmp_path):
     source = build_embedder("resnet10t", input_shape=(3, 32, 32), embedding_size=None, seed=5).eval()
-    file = {f"module.{name}": each for name, each in source.backbone.body.state_dict().items()}
+    file = {f"module.{name}": each for name, each in source.backbone.get_submodule("body").state_dict().items()}
     torch.save({"epoch": 3, "state_dict": file | {"module.projection.weight": torch.ones(2)}}, tmp_path / "c.pth.tar")
     model = build_embedder(
         f"resnet10t:weights={tmp_path / 'c.pth.tar'}", input_shape=(3, 32, 32), embedding_size=None
     ).eval()
     assert torch.equal(model(inputs()), source(inputs()))
     (tmp_path / "w.npz").touch()
-    with pytest.raises(DataError, match=r"cannot read weights from 'w.npz'; use a .safetensors or .pth file"):
+    with pytest.raises(DataError, match=r"cannot read weights from 'w.npz'\. A \.safetensors or \.pth file is needed"):
         build_embedder(f"resnet10t:weights={tmp_path / 'w.npz'}", input_shape=(3, 32, 32), embedding_size=None)
 
 
@@ -75,7 +75,7 @@ def test_a_hub_out_of_reach_is_one_sentence_with_a_way_on(offline, tmp_path, mon
     monkeypatch.setattr("unseen.models.timm_backbone.find_cached_download", lambda repository: None)
     with pytest.raises(ConfigError) as caught:
         build_embedder(f"{name}:pretrained=hub", input_shape=(3, 32, 32), embedding_size=None)
-    assert f"use a local file: {name}:weights=FILE" in str(caught.value)
+    assert f"Set a local file: {name}:weights=FILE" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     assert "Retrying" not in capfd.readouterr().err
@@ -87,7 +87,7 @@ def test_the_hub_does_not_answer_without_a_network(offline):
 
 def test_what_an_earlier_download_left_is_used_without_a_network(offline, tmp_path, monkeypatch):
     source = build_embedder("resnet18", input_shape=(3, 32, 32), embedding_size=None, seed=5).eval()
-    save_file(source.backbone.body.state_dict(), tmp_path / "model.safetensors")
+    save_file(source.backbone.get_submodule("body").state_dict(), tmp_path / "model.safetensors")
     asked = []
 
     def earlier(repository):
@@ -108,8 +108,8 @@ def test_a_fetched_file_is_kept_and_one_with_another_sum_is_refused(tmp_path, mo
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
     (tmp_path / "weights.bin").write_bytes(b"seven")
     address = (tmp_path / "weights.bin").as_uri()
-    with pytest.raises(ConfigError, match="could not be downloaded: invalid hash value.*use another file"):
-        download(address, "0" * 64, hint="another file")
+    with pytest.raises(ConfigError, match="could not be downloaded: invalid hash value.*Use another file"):
+        download(address, "0" * 64, hint="Use another file.")
     assert not (tmp_path / "hub" / "checkpoints" / "weights.bin").exists()
     right = hashlib.sha256(b"seven").hexdigest()
     assert download(address, right, hint="").read_bytes() == b"seven"

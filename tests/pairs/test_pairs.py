@@ -59,7 +59,7 @@ def test_no_graph_is_recorded_where_gradients_are_off():
 def test_ready_pairs_come_alone():
     pairs = Pairs(*small_batch())
     assert pairs_of(pairs, None) is pairs
-    with pytest.raises(BatchError, match="hold their labels"):
+    with pytest.raises(BatchError, match="already hold labels"):
         pairs_of(pairs, pairs.labels)
 
 

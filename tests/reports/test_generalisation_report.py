@@ -10,8 +10,8 @@ from rich.console import Console
 
 from tests.helpers.laddered_content import DISTANCES, METHODS, is_missing, ladder_content, rung_row, slow_area, without
 from tests.helpers.synthetic_content import make_content
-from unseen.analyses.capacity import capacity
-from unseen.analyses.generalisation import climbs
+from unseen.analyses.shift.capacity import capacity
+from unseen.analyses.shift.ladder_results import ladder_results
 from unseen.reports import Content, build_report, terminal_table, write_tables
 from unseen.studies.results.ranking import rankings
 
@@ -25,12 +25,12 @@ def content():
 
 @pytest.fixture(scope="module")
 def climb(content):
-    (found,) = climbs(content)
+    (found,) = ladder_results(content)
     return found
 
 
 def course_of(climb, method):
-    return next(course for course in climb.courses if course.method == method)
+    return next(course for course in climb.curves if course.method == method)
 
 
 def texts(content, width=200):
@@ -65,8 +65,8 @@ def test_means_spread_and_aggregates_are_those_of_a_slow_loop(content, climb):
 
 
 def test_ranks_changes_and_shares_are_those_of_a_slow_loop(climb):
-    standings = climb.standings("recall@1")
-    means = [course.means("recall@1") for course in climb.courses]
+    standings = climb.rank_histories("recall@1")
+    means = [course.means("recall@1") for course in climb.curves]
     assert len(standings) == len(means) == len(METHODS) + 1
     for place, own in enumerate(means):
         ranks = [1 + sum(other[rung] > own[rung] for other in means) for rung in range(9)]
@@ -78,7 +78,7 @@ def test_ranks_changes_and_shares_are_those_of_a_slow_loop(climb):
 
 
 def test_less_is_better_turns_the_ranks(climb):
-    up, down = climb.standings("recall@1"), climb.standings("uniformity")
+    up, down = climb.rank_histories("recall@1"), climb.rank_histories("uniformity")
     # uniformity falls by what recall rises, and less of it is better
     assert {place: standing.ranks for place, standing in up.items()} == {
         place: standing.ranks for place, standing in down.items()
@@ -86,23 +86,23 @@ def test_less_is_better_turns_the_ranks(climb):
 
 
 def test_rungs_are_ordered_by_distance_whatever_the_order_of_rows(content, climb):
-    (turned,) = climbs(replace(content, rows=list(reversed(content.rows))))
+    (turned,) = ladder_results(replace(content, rows=list(reversed(content.rows))))
     assert turned.steps == climb.steps
     assert turned.distances() == sorted(DISTANCES)
     assert turned.distances("sample") == pytest.approx([distance / 2 + 3 for distance in DISTANCES])
-    assert [course.method for course in turned.courses] == [course.method for course in climb.courses]
-    assert turned.courses[-1].method == UNTRAINED
+    assert [course.method for course in turned.curves] == [course.method for course in climb.curves]
+    assert turned.curves[-1].method == UNTRAINED
 
 
 def test_a_method_without_a_rung_has_a_gap_and_neither_aggregate_nor_rank(content):
     lacking = without(content, lambda row: row.method == "triplet" and row.split == "rung 4")
-    (climb,) = climbs(lacking)
+    (climb,) = ladder_results(lacking)
     course = course_of(climb, "triplet")
     assert [is_missing(mean) for mean in course.means("recall@1")] == [rung == 3 for rung in range(9)]
     assert course.aggregated("recall@1", climb.distances()).values == ()
     assert course.aggregated_interval("recall@1", climb.distances()) is None
-    standings = climb.standings("recall@1")
-    assert climb.courses.index(course) not in standings
+    standings = climb.rank_histories("recall@1")
+    assert climb.curves.index(course) not in standings
     assert max(rank for standing in standings.values() for rank in standing.ranks) == len(METHODS)
     page = build_report(lacking)
     assert "as a rung is missing" in page
@@ -110,8 +110,10 @@ def test_a_method_without_a_rung_has_a_gap_and_neither_aggregate_nor_rank(conten
 
 
 def test_a_seed_that_lacks_a_rung_is_left_out_of_the_aggregate(content):
-    (climb,) = climbs(without(content, lambda row: (row.method, row.split, row.seed) == ("margin", "rung 2", 1)))
-    whole = course_of(climbs(content)[0], "margin").aggregated("recall@1", DISTANCES).values
+    (climb,) = ladder_results(
+        without(content, lambda row: (row.method, row.split, row.seed) == ("margin", "rung 2", 1))
+    )
+    whole = course_of(ladder_results(content)[0], "margin").aggregated("recall@1", DISTANCES).values
     assert course_of(climb, "margin").aggregated("recall@1", DISTANCES).values == (whole[0], whole[2])
 
 
@@ -120,7 +122,7 @@ def test_a_score_that_is_not_finite_is_a_gap(content):
         replace(row, scores={**row.scores, "recall@1": math.nan}) if row.method == "margin" else row
         for row in content.rows
     ]
-    (climb,) = climbs(replace(content, rows=rows))
+    (climb,) = ladder_results(replace(content, rows=rows))
     assert not course_of(climb, "margin").is_complete("recall@1")
     assert "Score against distance" in build_report(replace(content, rows=rows))
 
@@ -128,7 +130,7 @@ def test_a_score_that_is_not_finite_is_a_gap(content):
 @pytest.mark.parametrize("rungs", [[4], []], ids=["one rung", "no rung"])
 def test_fewer_than_two_rungs_are_no_ladder(rungs, tmp_path):
     content = ladder_content(rungs=rungs)
-    assert climbs(content) == ()
+    assert ladder_results(content) == ()
     assert 'id="shift"' not in build_report(content)
     assert {path.name for path in write_tables(content, tmp_path)} == {"ranking.csv", "ranking.md", "ranking.tex"}
 
@@ -137,13 +139,13 @@ def test_a_study_without_a_ladder_has_no_such_section(demo_report):
     assert 'id="shift"' not in demo_report
     assert 'href="#shift"' not in demo_report
     assert 'id="transfer"' not in demo_report
-    assert climbs(make_content(fonts=3, queries=4)) == ()
+    assert ladder_results(make_content(fonts=3, queries=4)) == ()
 
 
 def test_one_method_on_two_rungs_has_a_curve_and_no_ranks():
     content = ladder_content(rungs=[0, 8], methods=["margin"], seeds=[0], untrained=False)
-    (climb,) = climbs(content)
-    assert climb.standings("recall@1") == {}
+    (climb,) = ladder_results(content)
+    assert climb.rank_histories("recall@1") == {}
     page = build_report(content)
     assert 'id="shift"' in page
     assert "Ranks from rung to rung" not in page
@@ -159,7 +161,7 @@ def test_ladders_and_data_sets_are_kept_apart():
     rows = [
         replace(row, split=f"other {row.split}") if row.protocol["split"]["ladder"] == "bb" else row for row in rows
     ]
-    found = climbs(Content(title="t", version="0", rows=rows))
+    found = ladder_results(Content(title="t", version="0", rows=rows))
     assert [(climb.data, climb.ladder, len(climb.steps)) for climb in found] == [
         ("birds", "aa", 2),
         ("birds", "bb", 2),
@@ -172,9 +174,9 @@ def test_unlike_protocols_are_drawn_and_not_ranked(content):
         replace(row, protocol={**row.protocol, "epochs": 99}) if row.method == "margin" else row for row in content.rows
     ]
     unlike = replace(content, rows=rows)
-    (climb,) = climbs(unlike)
+    (climb,) = ladder_results(unlike)
     assert [difference.path for difference in climb.differences] == [("epochs",)]
-    assert climb.standings("recall@1") == {}
+    assert climb.rank_histories("recall@1") == {}
     page = build_report(unlike)
     assert "methods were run under different protocols" in page
     assert "Ranks from rung to rung" not in page
@@ -190,7 +192,7 @@ def test_the_page_says_seeds_and_classes_apart_and_folds_the_tables_of_rungs(con
     assert page.count('<article class="folded">') == len(rankings(content)) == 9
     assert 'id="splits"' not in page
     assert page.count('<p class="lede">') == 1
-    best = climbs(content)[0].courses[0]
+    best = ladder_results(content)[0].curves[0]
     lede = page.split('<p class="lede">')[1].split("</p>")[0]
     assert best.method in lede
     assert f"{100 * best.aggregated('recall@1', DISTANCES).mean:.1f} %" in lede
@@ -203,10 +205,10 @@ def test_the_tables_hold_every_score_method_and_rung(content, climb, tmp_path):
     rungs = list(csv.DictReader(io.StringIO((tmp_path / "generalisation.csv").read_text())))
     assert len(rungs) == 5 * (len(METHODS) + 1) * 9
     one = next(r for r in rungs if (r["score"], r["method"], r["rung"]) == ("map@r", "softmax", "rung 3"))
-    place = [course.method for course in climb.courses].index("softmax")
-    assert float(one["mean"]) == climb.courses[place].means("map@r")[2]
-    assert float(one["rank"]) == climb.standings("map@r")[place].ranks[2]
-    assert float(one["rank change"]) == climb.standings("map@r")[place].changes[1]
+    place = [course.method for course in climb.curves].index("softmax")
+    assert float(one["mean"]) == climb.curves[place].means("map@r")[2]
+    assert float(one["rank"]) == climb.rank_histories("map@r")[place].ranks[2]
+    assert float(one["rank change"]) == climb.rank_histories("map@r")[place].changes[1]
     assert float(one["distance of class means"]) == DISTANCES[2]
     assert next(r for r in rungs if r["rung"] == "rung 1")["rank change"] == ""
     aggregated = list(csv.DictReader(io.StringIO((tmp_path / "aggregated.csv").read_text())))
@@ -225,7 +227,7 @@ def test_the_terminal_shows_one_table_for_all_rungs(content, climb):
     assert "9: 174" in narrow
     assert "rung 3" not in wide
     assert max(map(len, narrow.splitlines())) <= 80
-    best = climb.courses[0]
+    best = climb.curves[0]
     assert f"{100 * best.aggregated('recall@1', DISTANCES).mean:.1f} ±" in narrow
 
 
@@ -255,7 +257,7 @@ def backbones():
 
 def test_a_backbone_is_the_mean_of_the_methods_that_all_backbones_have():
     content = backbones()
-    (climb,) = climbs(content)
+    (climb,) = ladder_results(content)
     lite, resnet = capacity(climb, "recall@1")
     assert (lite.name, resnet.name, lite.methods) == ("lite0", "resnet", 2)
     for found in (lite, resnet):
@@ -281,7 +283,7 @@ def test_backbones_of_one_name_are_told_apart_by_the_settings_that_differ():
             row = rung_row("margin", 0, rung)
             model = {"name": "convnet", "base": base, "channels": 1}
             rows.append(replace(row, method=f"width {base}", protocol={**row.protocol, "model": model}))
-    (climb,) = climbs(ladder_content(rows=rows))
+    (climb,) = ladder_results(ladder_content(rows=rows))
     assert [each.name for each in capacity(climb, "recall@1")] == ["convnet base=8", "convnet base=16"]
 
 
@@ -304,7 +306,7 @@ def by_groups(content):
 
 def test_rungs_that_are_groups_are_called_by_their_names():
     content = by_groups(ladder_content(rungs=range(4)))
-    (climb,) = climbs(content)
+    (climb,) = ladder_results(content)
     assert climb.is_by_groups
     assert [step.group for step in climb.steps] == list(GROUPS)
     page = build_report(content)
@@ -319,7 +321,7 @@ def test_rungs_that_are_groups_are_called_by_their_names():
 
 
 def test_rungs_of_a_walk_keep_their_numbers(content):
-    (climb,) = climbs(content)
+    (climb,) = ladder_results(content)
     assert not climb.is_by_groups
     assert "rungs are numbered at the top" in build_report(content)
 

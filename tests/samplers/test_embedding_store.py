@@ -59,15 +59,6 @@ def test_batches_of_an_epoch_stay_and_those_of_the_next_follow_the_store(name):
 
 
 @pytest.mark.parametrize("name", FED)
-def test_seed_epoch_and_place_decide_over_one_store(name):
-    one = epoch_of(started(name), 0)
-    assert np.array_equal(one, epoch_of(started(name), 0))
-    assert not np.array_equal(one, epoch_of(started(name, seed=1), 0))
-    assert not np.array_equal(one, epoch_of(started(name), 1))
-    assert len(np.unique(one, axis=0)) == len(one) == 6
-
-
-@pytest.mark.parametrize("name", FED)
 def test_what_state_gives_another_goes_on_from(name):
     original = started(name)
     epoch_of(original, 0)

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from unseen.core.config import build
 from unseen.core.errors import ConfigError, DataError
-from unseen.core.registry import REGISTRIES
 from unseen.samplers import BatchPosition, SamplesPerClass
 
 LABELS = np.repeat(np.arange(10), [7, 12, 30, 5, 9, 8, 40, 2, 11, 10])
@@ -45,16 +43,6 @@ def test_the_stream_shows_every_class_once_an_epoch_and_drops_what_fills_no_batc
     assert len(np.unique(short)) == 29
 
 
-@pytest.mark.parametrize("draw", ["reference", "stream"])
-def test_a_published_batch_is_a_function_of_seed_and_place(draw):
-    forward = drawn_with(draw)
-    expected = [forward.batch(BatchPosition(epoch, 0)) for epoch in range(6)]
-    again = drawn_with(draw)
-    for epoch in (5, 0, 3, 3):
-        assert np.array_equal(again.batch(BatchPosition(epoch, 0)), expected[epoch])
-    assert not np.array_equal(drawn_with(draw, seed=1).batch(BatchPosition(0, 0)), expected[0])
-
-
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ConfigError, match="10 classes of 3 images do not fill a batch of 60.*draw=dealt"):
         drawn_with("stream", batch_size=60)
@@ -63,9 +51,3 @@ def test_what_cannot_be_drawn_is_refused():
     for draw in ("reference", "stream"):
         with pytest.raises(DataError, match="no image"):
             drawn_with(draw, labels=np.array([], dtype=np.int64))
-
-
-@pytest.mark.parametrize("name", REGISTRIES["sampler"].names())
-def test_an_unknown_setting_of_any_sampler_is_refused(name):
-    with pytest.raises(ConfigError, match="batchsize.*did you mean 'batch_size'"):
-        build(REGISTRIES["sampler"], {"name": name, "batchsize": 4})

@@ -132,9 +132,9 @@ def test_what_is_said_follows_from_the_numbers():
         assert any(f"outside of the interval: the classes of held out are {word}" in each for each in said)
     known = SpreadEffect(slope=2.0, low=found.spread - 0.1, high=found.spread + 0.1, misfit=0.01)
     for crowded, words in (
-        (known, "2.0 points of recall for each 0.01"),
+        (known, "2.0 points of recall per 0.01"),
         (replace(known, low=found.spread + 0.05), "more crowded than any of them"),
-        (replace(known, high=found.spread - 0.05), "more room than any of them"),
+        (replace(known, high=found.spread - 0.05), "less crowded than any of them"),
         (replace(known, slope=0.0), "not accounted for"),
         (None, "not accounted for"),
     ):

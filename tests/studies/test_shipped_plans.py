@@ -2,12 +2,11 @@
 
 import pytest
 
-from unseen.analyses.p_switch import p_switch_sweep
-from unseen.analyses.spectra import paired_spectra
-from unseen.analyses.spectral_decay import spectral_decay
-from unseen.analyses.study_methods import MIXED, REGULARISED, read_study
+from unseen.analyses import AnalysisInputs
+from unseen.analyses.spectral.trained_methods import read_trained_methods
 from unseen.core.config import read_yaml
 from unseen.core.processes import identity
+from unseen.core.registry import analysis
 from unseen.reports import collect
 from unseen.runs import run
 from unseen.studies import Plan, plan_cells, shipped_plans
@@ -53,21 +52,21 @@ def test_every_cell_of_a_shipped_study_can_be_prepared(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "methods", "analyse"),
+    ("name", "methods", "analysis_name"),
     [
-        ("regularisation", ["margin", "R-margin", "multi-similarity"], spectral_decay),
-        ("regularisation", ["SNR", "R-SNR"], lambda studied: paired_spectra(studied, REGULARISED, "spectra")),
-        ("p-switch", ["margin", "R-margin 0.1", "R-margin 0.4"], p_switch_sweep),
-        ("mixup", ["triplet", "triplet, mixup"], lambda studied: paired_spectra(studied, MIXED, "mixup")),
+        ("regularisation", ["margin", "R-margin", "multi-similarity"], "spectral-decay"),
+        ("regularisation", ["SNR", "R-SNR"], "spectra"),
+        ("p-switch", ["margin", "R-margin 0.1", "R-margin 0.4"], "p-switch"),
+        ("mixup", ["triplet", "triplet, mixup"], "mixup"),
     ],
     ids=["spectral-decay", "spectra", "p-switch", "mixup"],
 )
-def test_a_small_run_of_a_shipped_study_is_analysed(tmp_path, name, methods, analyse):
+def test_a_small_run_of_a_shipped_study_is_analysed(tmp_path, name, methods, analysis_name):
     run_here(small_plan(name, methods), tmp_path)
-    studied = read_study(tmp_path, "recall@1")
-    assert [method.name for method in studied.methods] == methods
-    assert all(method.width == 8 for method in studied.methods)
-    found = analyse(studied)
+    study = read_trained_methods(AnalysisInputs(tmp_path), "recall@1")
+    assert [method.name for method in study.methods] == methods
+    assert all(method.width == 8 for method in study.methods)
+    found = analysis[analysis_name](AnalysisInputs(tmp_path))
     assert found.rows
     assert any("Pearson" in remark for remark in found.remarks)
 

@@ -1,69 +1,75 @@
-"""An analysis: a picture, the numbers it shows, and what they say in words."""
+"""What goes into an analysis of a finished study, and what comes out of it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
-from unseen.core.csv_table import csv_of
-from unseen.core.files import write_bytes, write_text
-from unseen.figures.style import render_png
+from unseen.core.errors import DataError
+from unseen.core.progress import Progress, no_progress
+from unseen.studies import Store
+from unseen.studies.runner import STORE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from PIL.Image import Image
+
+Value: TypeAlias = str | bool | int | float | None
+
+
+@dataclass(frozen=True)
+class AnalysisInputs:
+    """What the framework hands to every analysis: the study's folder, the folder of caches, and a progress callback."""
+
+    folder: Path
+    cache: Path | None = None
+    progress: Progress = no_progress
+
+    def open_store(self) -> Store:
+        """The results of the study.
+
+        Raises:     DataError for a folder without a study
+        """
+        if not (self.folder / STORE).is_file():
+            raise DataError(f"{self.folder} is no folder of a study", hint="Use a folder that `unseen study` wrote.")
+        return Store(self.folder / STORE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analysis:
-    """What a command prints and writes.
+class AnalysisResult:
+    """A table of numbers, what they say in words, and the picture of them.
 
-    ==========  ==============================================================
-    name        of the files
-    draw        makes the picture
-    columns     of the numbers, as many as each of `rows` has
-    shown       which columns a terminal shows, or the heads of `as_shown`
-    as_shown    rows for a terminal that are no columns of the numbers
-    remarks     sentences: correlations, differences, what must be kept in mind
-    ==========  ==============================================================
+    ===============  ==========================================================================
+    draw             makes the picture; called once, in the look of all pictures
+    columns, rows    the numbers; None for missing values
+    remarks          sentences: correlations, differences, warnings
+    printed_columns  what a terminal shows: some of `columns`, or the heads of `printed_rows`
+    printed_rows     rows for a terminal where they are not simply some columns of `rows`
+    variant          tells apart the files of one analysis, such as the score: structure-recall-at-1
+    ===============  ==========================================================================
     """
 
-    name: str
     draw: "Callable[[], Figure]"
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    shown: Sequence[str]
-    as_shown: Sequence[Sequence[str]] = ()
+    rows: Sequence[Sequence[Value]]
     remarks: Sequence[str] = ()
+    printed_columns: Sequence[str] = ()
+    printed_rows: Sequence[Sequence[str]] | None = None
+    variant: str = ""
 
-    def lines(self) -> list[list[str]]:
-        """The rows for a terminal."""
-        if self.as_shown:
-            return [list(row) for row in self.as_shown]
-        places = [list(self.columns).index(column) for column in self.shown]
-        return [[_short(row[place]) for place in places] for row in self.rows]
+    def terminal_rows(self) -> list[list[str]]:
+        """The rows for a terminal, a string for each of `printed_columns`."""
+        if self.printed_rows is not None:
+            return [list(row) for row in self.printed_rows]
+        indices = [list(self.columns).index(column) for column in self.printed_columns]
+        return [[short_value(row[index]) for index in indices] for row in self.rows]
 
 
-def _short(value: Any) -> str:
+def short_value(value: Value) -> str:
+    """A value for people: numbers with four significant digits, missing values empty.
+
+    >>> [short_value(value) for value in (0.123456, 12, None, "margin")]
+    ['0.1235', '12', '', 'margin']
+    """
+    if value is None:
+        return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def write_analysis(analysis: Analysis, folder: Path) -> tuple[Path, Path]:
-    """Write the picture (PNG, which holds the remarks) and its numbers (CSV) into a folder; gives their paths."""
-    picture, numbers = (folder / f"{analysis.name}.{ending}" for ending in ("png", "csv"))
-    write_bytes(picture, render_png(analysis.draw, "\n".join(analysis.remarks)))
-    write_text(numbers, csv_of(analysis.columns, analysis.rows))
-    return picture, numbers
-
-
-def remarks_of(picture: "Image") -> tuple[str, ...]:
-    """The remarks that `write_analysis` put into a picture."""
-    held = picture.info.get("Description", "")
-    return tuple(held.splitlines()) if isinstance(held, str) else ()
-
-
-def mean_and_deviation(values: np.ndarray) -> tuple[float, float]:
-    """Mean and population standard deviation over seeds, as the papers report them."""
-    return float(values.mean()), float(values.std())

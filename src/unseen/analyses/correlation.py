@@ -1,5 +1,6 @@
-"""Correlations: how two numbers of several methods go together, in value and in rank."""
+"""Correlation of two numbers over several methods, in value and in rank."""
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 
 
 class Correlation(NamedTuple):
-    """How two numbers of several methods, or pairs of methods, go together: in value and in rank."""
+    """Pearson's and Spearman's coefficients, and the number of points."""
 
     pearson: float
     spearman: float
@@ -22,13 +23,15 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> Correlation:
 
     Empty:      NaN for fewer than 3 points, and where one side is constant or not finite
     """
-    from scipy.stats import rankdata
+    from scipy.stats import NearConstantInputWarning, pearsonr, spearmanr
 
     sides = np.array([first, second], dtype=np.float64).reshape(2, -1)
-    if sides.shape[1] < 3 or not np.isfinite(sides).all() or (np.ptp(sides, axis=1) == 0).any():
-        return Correlation(np.nan, np.nan, sides.shape[1])
-    pearson, spearman = (float(np.corrcoef(values)[0, 1]) for values in (sides, rankdata(sides, axis=1)))
-    return Correlation(pearson, spearman, sides.shape[1])
+    points = sides.shape[1]
+    if points < 3 or not np.isfinite(sides).all() or (np.ptp(sides, axis=1) == 0).any():
+        return Correlation(np.nan, np.nan, points)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearConstantInputWarning)
+        return Correlation(float(pearsonr(*sides).statistic), float(spearmanr(*sides).statistic), points)
 
 
 def _signed(value: float) -> str:

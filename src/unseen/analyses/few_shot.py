@@ -1,190 +1,195 @@
-"""Few-shot gains of a finished study: what a few images of each test class are worth, against the distance (O)."""
+"""Analysis `few-shot`: gains from adapting to a few images of each test class, against the distance of the rung."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from unseen.analyses.base import Analysis
-from unseen.analyses.study_methods import store_of
+from unseen.analyses.base import AnalysisInputs, AnalysisResult, Value
+from unseen.analyses.shift.run_few_shot import FewShotGrid, few_shot_of_runs
+from unseen.core.checks import check_choice, check_count
 from unseen.core.errors import DataError
-from unseen.core.registry import nearest
+from unseen.core.registry import analysis, nearest
 from unseen.figures.style import GREY, MARKS, SERIES, label, panels
-from unseen.runs.run_few_shot import few_shot_of_runs
-from unseen.shifts import Adaptation, FewShotResult
+from unseen.shifts import FewShotResult
 from unseen.shifts.episodes import EPISODES, SHOTS
 from unseen.shifts.few_shot import SCORES, Gain
-from unseen.studies import Store
+from unseen.studies.plan import Cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# "method", "split" or "seed" -> labels of the cells to take; all where there are none
+Choice: TypeAlias = Mapping[str, Sequence[str] | Sequence[int]]
 _COLUMNS = (
     "data", "split", "method", "seed", "shots", "distance", "zero-shot", "zero-shot low", "zero-shot high",
     "few-shot", "few-shot low", "few-shot high", "gain", "gain low", "gain high", "episodes", "classes", "left out",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class AdaptedCell:
+@analysis("few-shot")
+def few_shot(
+    inputs: AnalysisInputs,
+    /,
+    *,
+    score: str = "recall@1",
+    shots: Sequence[int] = (2, 5, 10),
+    episodes: int = 10,
+    methods: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    workers: int = 2,
+) -> AnalysisResult:
+    """Gains from adapting to a few images of each test class, for a study over the rungs of a ladder.
+
+    ========  ============================================================
+    score     recall@1 or map@1000.
+    shots     Images per class: some of 2, 5 and 10.
+    episodes  Number of episodes, at most 10.
+    methods   Methods to adapt; all by default.
+    splits    Splits to adapt on; all by default.
+    seeds     Seeds to adapt; all by default.
+    workers   Processes, each with one thread.
+    ========  ============================================================
+
+    Results are kept in the folders of the runs and read again.
+
+    Raises:     DataError for a folder without a study, a study without a trained cell on a rung, a score that is not
+                measured, or test classes that are too small for any number of shots
+    Reference:  Milbich et al., NeurIPS 2021, arXiv:2107.09562, section 5
+    """
+    for count in shots:
+        check_choice("few-shot", "shots", count, SHOTS)
+    check_choice("few-shot", "episodes", episodes, range(1, EPISODES + 1))
+    check_count("few-shot", "workers", workers)
+    chosen: Choice = {"method": methods, "split": splits, "seed": seeds}
+    return few_shot_result(adapted_cells(inputs, FewShotGrid(shots, episodes), chosen, workers=workers), score)
+
+
+class AdaptedCell(NamedTuple):
     """A finished cell on a rung, with its gain for one number of shots."""
 
-    data: str
-    split: str
-    method: str
-    seed: int
-    found: FewShotResult
+    cell: Cell
+    result: FewShotResult
 
 
-def read_adapted(
-    folder: Path,
-    *,
-    shots: Sequence[int] = SHOTS,
-    episodes: int = EPISODES,
-    how: Adaptation | None = None,
-    chosen: Mapping[str, Sequence[Any]] = MappingProxyType({}),
-    workers: int = 1,
-    cache: Path | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+def adapted_cells(
+    inputs: AnalysisInputs, settings: FewShotGrid, chosen: Choice, *, workers: int = 1
 ) -> list[AdaptedCell]:
-    """Every trained cell of a study whose split is a rung of a ladder, adapted; what was computed before is read.
-
-    ========  ====================================================================================
-    chosen    "method", "split" or "seed" -> the labels of the cells to take; all where there are none
-    workers   processes, each with a core of its own
-    ========  ====================================================================================
-
-    Raises:     DataError for a folder without a study, or a study without such a cell
-    """
-    with Store(store_of(folder)) as store:
-        results = store.results()
-    cells = [
-        result.cell
-        for result in results
-        if result.content["protocol"]["epochs"] > 0 and result.cell.config["split"]["name"] == "ladder"
-    ]
+    """Every chosen trained cell of a study whose split is a rung of a ladder, adapted; earlier results are read."""
+    with inputs.open_store() as store:
+        cells = [
+            result.cell
+            for result in store.results()
+            if result.content["protocol"]["epochs"] > 0 and result.cell.config["split"]["name"] == "ladder"
+        ]
     if not cells:
         raise DataError(
-            f"no trained cell of {folder} is on a rung of a ladder", hint="Use splits such as ladder=FILE:rung=1."
+            f"no trained cell of {inputs.folder} is on a rung of a ladder",
+            hint="Use splits such as ladder=FILE:rung=1.",
         )
-    for axis, labels in chosen.items():
-        known = sorted({getattr(cell, axis) for cell in cells})
-        for asked in labels:
-            if asked not in known:
-                texts = [str(each) for each in known]
-                close = nearest(str(asked), texts)
-                raise DataError(f"no trained cell has the {axis} '{asked}'{close} (there are: {', '.join(texts)})")
-        cells = [cell for cell in cells if not labels or getattr(cell, axis) in labels]
-    folders = [folder / "cells" / cell.name for cell in cells]
-    gains = few_shot_of_runs(
-        folders, shots=shots, episodes=episodes, how=how, cache=cache, workers=workers, progress=progress
-    )
-    return [
-        AdaptedCell(cell.data, cell.split, cell.method, cell.seed, each)
-        for cell, own in zip(cells, gains, strict=True)
-        for each in own
-    ]
+    for label_name, labels in chosen.items():
+        known = {str(getattr(cell, label_name)): None for cell in sorted(cells, key=attrgetter(label_name))}
+        for unknown in (str(name) for name in labels if str(name) not in known):
+            close = nearest(unknown, list(known))
+            raise DataError(f"no trained cell has the {label_name} '{unknown}'{close} (there are: {', '.join(known)})")
+        cells = [cell for cell in cells if not labels or getattr(cell, label_name) in labels]
+    folders = [inputs.folder / "cells" / cell.name for cell in cells]
+    results = few_shot_of_runs(folders, settings, cache=inputs.cache, workers=workers, progress=inputs.progress)
+    return [AdaptedCell(cell, result) for cell, own in zip(cells, results, strict=True) for result in own]
 
 
-def few_shot_gains(cells: Sequence[AdaptedCell], score: str) -> Analysis:
-    """Zero-shot and few-shot scores of every cell, and relative gain against distance.
-
-    Raises:     DataError for a score that was not measured, or test classes too small for any number of shots
-    """
+def few_shot_result(cells: Sequence[AdaptedCell], score: str) -> AnalysisResult:
+    """Zero-shot and few-shot scores of every cell, and relative gain against distance."""
     if score not in SCORES:
         raise DataError(f"few-shot scores are {', '.join(SCORES)}{nearest(score, list(SCORES))}", got=score)
     if not cells:
         raise DataError(
-            "the test classes are too small for any number of shots and two queries", hint="Use larger classes."
+            "the test classes are too small for any number of shots and two queries",
+            hint="Use classes with more images.",
         )
-    rows = [_row(cell, cell.found.gains[score]) for cell in cells]
-    return Analysis(
-        name="few-shot",
+    gains = [(cell, cell.result.gains[score]) for cell in cells]
+    return AnalysisResult(
         draw=lambda: _figure(cells, score),
         columns=_COLUMNS,
-        rows=rows,
-        shown=("run", "shots", "zero-shot %", "few-shot %", "relative gain %"),
-        as_shown=[_shown(cell, cell.found.gains[score]) for cell in cells],
+        rows=[_row(cell, gain) for cell, gain in gains],
         remarks=_remarks(cells, score),
+        printed_columns=("run", "shots", "zero-shot %", "few-shot %", "relative gain %"),
+        printed_rows=[_printed_row(cell, gain) for cell, gain in gains],
     )
 
 
-def _shown(cell: AdaptedCell, gain: Gain) -> list[str]:
+def _printed_row(adapted: AdaptedCell, gain: Gain) -> list[str]:
     """A row for a terminal, in per cent."""
-    gained = "–"
-    if gain.share is not None:
-        share = gain.share
-        gained = f"{100 * share.mean:+.1f}"
+    cell, result = adapted
+    relative = "–"
+    share = gain.share
+    if share is not None:
+        relative = f"{100 * share.mean:+.1f}"
         if share.low is not None and share.high is not None:
-            gained += f" ({100 * share.low:+.1f} to {100 * share.high:+.1f})"
-    means = (f"{100 * each.mean:.1f}" for each in (gain.zero_shot, gain.few_shot))
-    return [f"{cell.split} / {cell.method} / seed {cell.seed}", str(cell.found.shots), *means, gained]
+            relative += f" ({100 * share.low:+.1f} to {100 * share.high:+.1f})"
+    means = (f"{100 * estimate.mean:.1f}" for estimate in (gain.zero_shot, gain.few_shot))
+    return [f"{cell.split} / {cell.method} / seed {cell.seed}", str(result.shots), *means, relative]
 
 
-def _row(cell: AdaptedCell, gain: Gain) -> list[Any]:
-    found = cell.found
-    spans = [(None,) * 3 if each is None else (each.mean, each.low, each.high) for each in vars(gain).values()]
-    places = [cell.data, cell.split, cell.method, cell.seed, found.shots, found.distance]
-    numbers = [number for span in spans for number in span]
-    return ["" if value is None else value for value in [*places, *numbers]] + [
-        found.episodes, found.classes, found.left_out
-    ]  # fmt: skip
+def _row(adapted: AdaptedCell, gain: Gain) -> list[Value]:
+    cell, result = adapted
+    row: list[Value] = [cell.data, cell.split, cell.method, cell.seed, result.shots, result.distance]
+    for estimate in (gain.zero_shot, gain.few_shot, gain.share):
+        row += (None,) * 3 if estimate is None else (estimate.mean, estimate.low, estimate.high)
+    return [*row, result.episodes, result.classes, result.left_out]
 
 
 def _remarks(cells: Sequence[AdaptedCell], score: str) -> list[str]:
     remarks = []
-    for shots in sorted({cell.found.shots for cell in cells}):
-        shares = [cell.found.gains[score].share for cell in cells if cell.found.shots == shots]
-        spans = [(share.low, share.high) for share in shares if share is not None]
-        sure = [(low, high) for low, high in spans if low is not None and high is not None]
-        up, down = sum(low > 0 for low, _ in sure), sum(high < 0 for _, high in sure)
-        mean = 100 * float(np.mean([share.mean for share in shares if share is not None] or [np.nan]))
+    for shots in sorted({cell.result.shots for cell in cells}):
+        gains = [cell.result.gains[score].share for cell in cells if cell.result.shots == shots]
+        shares = [share for share in gains if share is not None]
+        intervals = [(share.low, share.high) for share in shares if share.low is not None and share.high is not None]
+        up, down = sum(low > 0 for low, _ in intervals), sum(high < 0 for _, high in intervals)
+        mean = 100 * float(np.mean([share.mean for share in shares] or [np.nan]))
         remarks.append(
-            f"{shots} shots: {score} changes by {mean:+.1f} % on average; of {len(sure)} cells {up} gain and {down} "
-            "lose beyond their 95 % interval over episodes"
+            f"{shots} shots: {score} changes by {mean:+.1f} % on average; of {len(intervals)} cells {up} gain and "
+            f"{down} lose beyond their 95 % interval over episodes"
         )
     return remarks
 
 
 def _figure(cells: Sequence[AdaptedCell], score: str) -> "Figure":
-    every = sorted({cell.found.shots for cell in cells})
-    figure, rows = panels(1, len(every), width=4.4 * len(every), height=4.2)
-    for place, shots in zip(rows[0], every, strict=True):
-        _draw(place, [cell for cell in cells if cell.found.shots == shots], score)
-        place.set_title(f"{shots} shots")
-        place.set_xlabel("Frechet distance of class means")
+    shot_counts = sorted({cell.result.shots for cell in cells})
+    figure, rows = panels(1, len(shot_counts), width=4.4 * len(shot_counts), height=4.2)
+    for axes, shots in zip(rows[0], shot_counts, strict=True):
+        _draw(axes, [cell for cell in cells if cell.result.shots == shots], score)
+        axes.set_title(f"{shots} shots")
+        axes.set_xlabel("Frechet distance of class means")
     rows[0][0].set_ylabel(f"relative gain of {label(score)} (%)")
     rows[0][-1].legend(loc="best")
     return figure
 
 
-def _draw(place: "Axes", cells: Sequence[AdaptedCell], score: str) -> None:
+def _draw(axes: "Axes", cells: Sequence[AdaptedCell], score: str) -> None:
     """A line for each method, the mean over seeds; bars are the mean interval of a seed, as seeds share episodes."""
-    place.axhline(0, color=GREY, linewidth=0.8)
-    for number, method in enumerate(dict.fromkeys((cell.data, cell.method) for cell in cells)):
-        at: dict[float, list[tuple[float, float]]] = {}
-        for cell in cells:
-            share = cell.found.gains[score].share
-            if (cell.data, cell.method) == method and share is not None and cell.found.distance is not None:
-                half = 0.0 if share.high is None else share.high - share.mean
-                at.setdefault(cell.found.distance, []).append((share.mean, half))
-        distances = sorted(at)
-        means, halves = (
-            [100 * float(np.mean([pair[part] for pair in at[distance]])) for distance in distances] for part in (0, 1)
-        )
-        place.errorbar(
+    axes.axhline(0, color=GREY, linewidth=0.8)
+    for number, key in enumerate(dict.fromkeys((cell.data, cell.method) for cell, _ in cells)):
+        by_distance: dict[float, list[tuple[float, float]]] = {}
+        for cell, result in cells:
+            share, distance = result.gains[score].share, result.distance
+            if (cell.data, cell.method) == key and share is not None and distance is not None:
+                half_width = 0.0 if share.high is None else share.high - share.mean
+                by_distance.setdefault(distance, []).append((share.mean, half_width))
+        distances = sorted(by_distance)
+        means = np.array([np.mean(by_distance[distance], axis=0) for distance in distances]).reshape(-1, 2)
+        axes.errorbar(
             distances,
-            means,
-            halves,
+            100 * means[:, 0],
+            100 * means[:, 1],
             fmt=f"{MARKS[number % len(MARKS)]}-",
             color=SERIES[number % len(SERIES)],
             markersize=4,
             capsize=2,
             linewidth=1.2,
-            label=label(method[1]),
+            label=label(key[1]),
         )
-    place.grid(True, axis="y")
+    axes.grid(True, axis="y")

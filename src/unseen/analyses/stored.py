@@ -1,46 +1,98 @@
-"""The analyses of a study as its report shows them: read again from their pictures and tables."""
+"""Analyses as files: `<study>/analyses/<name>.json` is the truth, with a picture and a CSV of its numbers beside it."""
 
 import base64
-import csv
+import math
+import re
 from pathlib import Path
+from typing import Literal
 
 from PIL import Image
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
 
-from unseen.analyses.base import remarks_of
+from unseen.analyses.base import AnalysisResult, Value, short_value
+from unseen.core.config import Record
+from unseen.core.csv_table import csv_of
 from unseen.core.errors import DataError
+from unseen.core.files import write_bytes, write_text
+from unseen.figures.style import render_png
 from unseen.studies.results.content import Picture
 
 FOLDER = "analyses"
-"""Where a study's folder holds them."""
+"""The folder inside a study's folder that holds them."""
 
-MOST_ROWS = 400  # of numbers that a report shows beside a picture; the CSV has them all
+MAX_ROWS = 400  # that a report shows beside a picture; the CSV has all of them
 
 
-def read_pictures(folder: Path) -> list[Picture]:
-    """Every picture among the analyses of a study or run, with its numbers where they lie beside it."""
-    return [_read(path) for path in sorted((folder / FOLDER).glob("*.png"))]
+class StoredAnalysis(BaseModel):
+    """The JSON file of an analysis."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    version: Literal[1] = 1
+    name: str
+    settings: dict[str, JsonValue]
+    columns: list[str]
+    rows: list[list[Value]]
+    remarks: list[str]
+
+    @model_validator(mode="after")
+    def _rows_fit_columns(self) -> "StoredAnalysis":
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError("every row needs a value for each column")
+        return self
+
+
+def write_analysis(study: Path, name: str, settings: Record, result: AnalysisResult) -> Path:
+    """Write the picture, the CSV and, last, the JSON of an analysis into a study's folder; returns the JSON's path."""
+    stored = StoredAnalysis(
+        name=name,
+        settings=settings,
+        columns=list(result.columns),
+        rows=[[_finite(value) for value in row] for row in result.rows],
+        remarks=list(result.remarks),
+    )
+    stem = "-".join(part for part in (name, re.sub(r"[^\w.-]", "_", result.variant.replace("@", "-at-"))) if part)
+    path = study / FOLDER / f"{stem}.json"
+    write_bytes(path.with_suffix(".png"), render_png(result.draw))
+    write_text(path.with_suffix(".csv"), csv_of(stored.columns, stored.rows))
+    write_text(path, stored.model_dump_json(indent=2) + "\n")
+    return path
+
+
+def _finite(value: Value) -> Value:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_analyses(study: Path) -> list[Picture]:
+    """The analyses of a study or run as its report shows them, by name.
+
+    Raises:     DataError for a JSON file that is no analysis, or that has no picture beside it
+    """
+    return [_read(path) for path in sorted((study / FOLDER).glob("*.json"))]
 
 
 def _read(path: Path) -> Picture:
+    hint = "Run `unseen analyse` again, or remove it."
     try:
-        with Image.open(path, formats=["PNG"]) as opened:
-            size, remarks = opened.size, remarks_of(opened)
+        stored = StoredAnalysis.model_validate_json(path.read_bytes())
+    except ValidationError as problem:
+        reason = problem.errors()[0]
+        where = ".".join(map(str, reason["loc"]))
+        raise DataError(f"{path} is not an analysis ({where}: {reason['msg']})", hint=hint) from None
+    picture = path.with_suffix(".png")
+    try:
+        with Image.open(picture, formats=["PNG"]) as opened:
+            size = opened.size
     except (OSError, ValueError, SyntaxError) as problem:
-        words = f"{path} is no picture of an analysis ({problem})"
-        raise DataError(words, hint="Use unseen analyse, or remove it.") from None
-    address = "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
-    table = path.with_suffix(".csv")
-    lines: list[list[str]] = []
-    if table.is_file():
-        with table.open(encoding="utf-8", newline="") as file:
-            lines = list(csv.reader(file))
-    columns, rows = (lines[0], lines[1:]) if lines else ([], [])
-    shown = tuple(tuple(_rounded(value) for value in row) for row in rows[:MOST_ROWS])
-    return Picture(path.stem, address, size, remarks, tuple(columns), shown, len(rows) - len(shown))
-
-
-def _rounded(text: str) -> str:
-    try:
-        return f"{float(text):.4g}"
-    except ValueError:
-        return text
+        raise DataError(f"{picture} is not the picture of an analysis ({problem})", hint=hint) from None
+    address = "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode("ascii")
+    rows = tuple(tuple(short_value(value) for value in row) for row in stored.rows[:MAX_ROWS])
+    return Picture(
+        name=path.stem,
+        address=address,
+        size=size,
+        remarks=tuple(stored.remarks),
+        columns=tuple(stored.columns),
+        rows=rows,
+        left_out=len(stored.rows) - len(rows),
+    )

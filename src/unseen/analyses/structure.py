@@ -1,100 +1,99 @@
-"""Structure against shift: what scores of an embedding's structure tell of its retrieval scores (O, figs. 6 and 7)."""
+"""Analysis `structure`: structure scores of embeddings against a retrieval score over rungs and methods."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unseen.analyses.correlation import Correlation, correlation
-from unseen.analyses.generalisation import LadderResult
+from unseen.analyses.base import AnalysisInputs, AnalysisResult
+from unseen.analyses.shift.ladder_results import LadderResult
+from unseen.analyses.shift.structure_trends import COLUMNS, Relation, relation, relation_row
+from unseen.analyses.shift.study_ladders import results_with_score
+from unseen.core.errors import DataError
+from unseen.core.registry import analysis
+from unseen.figures.style import FAINT, GREY, INK, MARKS, SERIES, label, panels
 from unseen.studies.results.content import Content
+from unseen.studies.results.load import load_content
 
-START = "0"  # the step of a ladder from which its walk begins: the default split
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Point:
-    """A trained method on a rung: its means of a structure score and of a retrieval score."""
-
-    method: str
-    split: str
-    is_start: bool
-    structure: float
-    retrieval: float
+_PANELS_PER_ROW = 3
 
 
-@dataclass(frozen=True)
-class Trend:
-    """The least-squares line through points, its slope when both scores are scaled to [0, 1], and the correlations."""
+@analysis("structure")
+def structure(inputs: AnalysisInputs, /, *, score: str = "recall@1") -> AnalysisResult:
+    """Structure scores of embeddings against a retrieval score over all rungs and methods.
 
-    correlation: Correlation
-    slope: float
-    intercept: float
-    scaled_slope: float
+    =====  ======================================================
+    score  The retrieval score on unseen classes.
+    =====  ======================================================
 
-
-@dataclass(frozen=True, eq=False)
-class Relation:
-    """A structure score and a retrieval score over all rungs and trained methods, and on the default split alone."""
-
-    structure: str
-    retrieval: str
-    points: tuple[Point, ...]
-    everywhere: Trend
-    at_start: Trend
-
-
-def relations(content: Content, climb: LadderResult) -> list[Relation]:
-    """Every structure score against every retrieval score.
-
-    Un-trained methods are left out: their features have a width of their own, and spectra depend on it.
+    Raises:     DataError for a study without a ladder or structure scores; ConfigError for an unknown score
+    Reference:  Milbich et al., NeurIPS 2021, arXiv:2107.09562, figures 6 and 7
     """
-    known = climb.scores
-    return [
-        relation(climb, structure, retrieval)
-        for structure in content.structure_scores
-        for retrieval in content.retrieval_scores
-        if structure in known and retrieval in known
+    return structure_result(load_content(inputs.folder), score)
+
+
+def structure_result(content: Content, score: str) -> AnalysisResult:
+    """The analysis of results that were read before."""
+    related = [
+        (ladder, relation(ladder, name, score))
+        for ladder in results_with_score(content, score)
+        for name in content.structure_scores
+        if name in ladder.scores
     ]
-
-
-def relation(climb: LadderResult, structure: str, retrieval: str) -> Relation:
-    """One structure score against one retrieval score."""
-    points = tuple(
-        Point(course.method, step.split, step.name == START, one, other)
-        for course in climb.courses
-        if course.is_trained
-        for step, one, other in zip(climb.steps, course.means(structure), course.means(retrieval), strict=True)
-        if math.isfinite(one) and math.isfinite(other)
+    if not related:
+        raise DataError("the study has no score of structure", hint="Use a study whose cells have all their scores.")
+    return AnalysisResult(
+        draw=lambda: _figure(related),
+        columns=COLUMNS,
+        rows=[relation_row(ladder, scores) for ladder, scores in related],
+        remarks=[
+            f"{ladder.data}: {scores.structure} and {score}: {scores.everywhere.correlation}; on the default split "
+            f"alone {scores.at_start.correlation}"
+            for ladder, scores in related
+        ],
+        printed_columns=("data", "structure score", "Pearson", "Spearman", "points", "Pearson there"),
+        variant=score,
     )
-    return Relation(structure, retrieval, points, trend(points), trend([point for point in points if point.is_start]))
 
 
-def trend(points: Sequence[Point]) -> Trend:
-    """The trend of a retrieval score over a structure score.
-
-    Empty:      not a number for fewer than 3 points, and where one side is constant
-    """
-    x, y = (np.array([getattr(point, side) for point in points]) for side in ("structure", "retrieval"))
-    found = correlation(x.tolist(), y.tolist())
-    if not math.isfinite(found.pearson):
-        return Trend(found, math.nan, math.nan, math.nan)
-    slope = found.pearson * float(y.std() / x.std())
-    intercept = float(y.mean() - slope * x.mean())
-    return Trend(found, slope, intercept, slope * float(np.ptp(x) / np.ptp(y)))
-
-
-COLUMNS = (
-    "data", "ladder", "structure score", "retrieval score", "points", "Pearson", "Spearman", "slope, scaled",
-    "points on the default split", "Pearson there", "Spearman there", "slope there, scaled",
-)  # fmt: skip
+def _figure(related: Sequence[tuple[LadderResult, Relation]]) -> "Figure":
+    count = -(-len(related) // _PANELS_PER_ROW)
+    figure, rows = panels(count, _PANELS_PER_ROW, width=3.6 * _PANELS_PER_ROW, height=3.1 * count)
+    all_axes = [axes for row in rows for axes in row]
+    for axes, (ladder, scores) in zip(all_axes, related, strict=False):
+        _draw(axes, scores)
+        axes.set_title(f"{label(ladder.data)}: {scores.everywhere.correlation}", fontsize=7.5)
+    for axes in all_axes[len(related) :]:
+        axes.set_visible(False)
+    handles, names = all_axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4)
+    return figure
 
 
-def relation_row(climb: LadderResult, found: Relation) -> list[str | float | int]:
-    """The numbers of a relation; empty where they are not defined."""
-    row: list[str | float | int] = [climb.data, climb.ladder, found.structure, found.retrieval]
-    for each in (found.everywhere, found.at_start):
-        numbers = (each.correlation.pearson, each.correlation.spearman, each.scaled_slope)
-        row += [each.correlation.points, *(value if math.isfinite(value) else "" for value in numbers)]
-    return row
+def _draw(axes: "Axes", scores: Relation) -> None:
+    for index, method in enumerate(sorted({point.method for point in scores.points})):
+        points = [point for point in scores.points if point.method == method]
+        axes.scatter(
+            [point.structure for point in points],
+            [point.retrieval for point in points],
+            s=16,
+            color=SERIES[index % len(SERIES)],
+            marker=MARKS[index // len(SERIES) % len(MARKS)],
+            label=label(method),
+        )
+    starts = [point for point in scores.points if point.is_start]
+    for trend, trend_points, colour, style in (
+        (scores.everywhere, scores.points, INK, "-"),
+        (scores.at_start, starts, GREY, "--"),
+    ):
+        if math.isfinite(trend.slope):
+            x = [point.structure for point in trend_points]
+            ends = np.array([min(x), max(x)])
+            axes.plot(ends, trend.intercept + trend.slope * ends, linewidth=1.1, color=colour, linestyle=style)
+    axes.set(xlabel=label(scores.structure), ylabel=label(scores.retrieval))
+    axes.grid(True, color=FAINT)

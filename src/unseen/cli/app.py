@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli import analysing, data, splits
+from unseen.cli import analyse, data, splits
 from unseen.cli.calibrate import calibrate
 from unseen.cli.compare import compare
 from unseen.cli.demo import demo
@@ -16,6 +16,7 @@ from unseen.cli.report import report
 from unseen.cli.shift_check import shift_check
 from unseen.cli.show import show
 from unseen.cli.study import study
+from unseen.cli.toy import toy
 from unseen.cli.train import train
 
 app = typer.Typer(
@@ -40,10 +41,8 @@ app.command("list", help="List losses, miners, samplers, backbones, data, splits
     list_components
 )
 app.command("show", help="Print the complete settings of a run without running it.")(show)
-app.command("toy", help="Show on 2D toy examples what keeps an embedding from collapsing, and what does not.")(
-    analysing.toy
-)
-app.add_typer(analysing.app, name="analyse")
+app.command("toy", help="Show on 2D toy examples what keeps an embedding from collapsing, and what does not.")(toy)
+app.add_typer(analyse.app, name="analyse")
 app.add_typer(data.app, name="data")
 app.add_typer(splits.app, name="splits")
 

@@ -43,7 +43,7 @@ def embed(
             raise ConfigError(f"embed: the run was trained on inputs of shape {trained_shape}", got=dataset.input_shape)
         indices = np.arange(len(catalogue))
     with progress_bar("embedding", total=len(indices)) as bar:
-        embeddings = embed_items(model, dataset, indices, workers=workers, progress=bar.advance)
+        embeddings = embed_items(model, dataset, indices, workers=workers, progress=bar.set)
     names = np.array(catalogue.class_names, dtype=np.str_)[catalogue.labels[indices]]
     paths = np.array(catalogue.ids, dtype=np.str_)[indices]
     buffer = io.BytesIO()

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from unseen.cli.options import Json
 from unseen.core.config import Record, read_yaml
-from unseen.core.registry.entries import REQUIRED
 from unseen.core.errors import ConfigError
-from unseen.core.registry.pml_entries import PREFIX
 from unseen.core.registry import REGISTRIES, Registry, nearest
+from unseen.core.registry.entries import REQUIRED
+from unseen.core.registry.pml_entries import PREFIX
 
 WIDE = 120
 """Columns of a terminal from which on settings stand beside the summaries, not below them."""

@@ -10,7 +10,6 @@ import typer
 
 from unseen.core.config import Record, read_yaml
 
-Config = Annotated[Path | None, typer.Argument(help="A YAML file of settings, or a run's folder; options override it.")]
 Data = Annotated[
     str | None,
     typer.Option(
@@ -18,69 +17,68 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Split = Annotated[
-    str | None,
-    typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given, ladder=FILE:rung=3"),
-]
-Protocol = Annotated[
-    str | None, typer.Option(help="A paper's complete settings as defaults: R, K, D or O (unseen show --protocol R).")
-]
 Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm model: resnet50:weights=FILE")]
-Loss = Annotated[str | None, typer.Option(help="A loss with its settings: margin:beta=1.2; none trains nothing")]
-Miner = Annotated[str | None, typer.Option(help="A miner for the loss: distance:upper_cutoff=1.4")]
-Method = Annotated[str | None, typer.Option(help="An objective around the loss: s2sd, diva, mixup, uniform_prior")]
-Recipe = Annotated[str | None, typer.Option(help="A published combination by name: r_margin (unseen list recipes)")]
-Sampler = Annotated[str | None, typer.Option(help="samples_per_class:batch_size=112,per_class=2")]
 Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size=32")]
-Optimizer = Annotated[str | None, typer.Option(help="adam:lr=1e-5, adamw, sgd")]
-Schedule = Annotated[str | None, typer.Option(help="constant, cosine:warmup=100, step:at=[0.6,0.85]")]
-Epochs = Annotated[int | None, typer.Option(help="Epochs of training.")]
-EmbeddingSize = Annotated[
-    int | None, typer.Option(help="Embedding size; 0 uses the backbone's features without a head.")
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of every random draw.")]
-BatchNorm = Annotated[str | None, typer.Option(help="auto, frozen (statistics frozen, affine trained) or trained")]
-Clip = Annotated[float | None, typer.Option(help="Maximum gradient norm.")]
-Patience = Annotated[int | None, typer.Option(help="Stop after this many epochs without a better validation score.")]
-ChooseBy = Annotated[str | None, typer.Option(help="Validation score that selects the epoch, or 'last'.")]
-ChooseOn = Annotated[str | None, typer.Option(help="Classes that select the epoch: validation, or test (optimistic).")]
-Depth = Annotated[str | None, typer.Option(help="full (all weights), top (above --cut) or frozen (only the head)")]
-Cut = Annotated[str | None, typer.Option(help="First trained stage at depth top: blocks.5, layer4")]
-Views = Annotated[int | None, typer.Option(help="Cached views per image: 1 is plain; further ones are augmented.")]
-Head = Annotated[str | None, typer.Option(help="Initialization of the head: random, identity or whitening")]
-Autocast = Annotated[bool | None, typer.Option(help="Use bfloat16 in the backbone where the device supports it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Cache = Annotated[Path | None, typer.Option(help="Cache folder for the depths top and frozen.")]
 Workers = Annotated[int, typer.Option(help="Processes that decode images (train) or run cells (study).")]
 
 
 def _run_settings(
-    config: Config = None,
-    protocol: Protocol = None,
-    recipe: Recipe = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="A YAML file of settings, or a run's folder; options override it.")
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="A paper's complete settings as defaults: R, K, D or O (unseen show --protocol R)."),
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A published combination by name: r_margin (unseen list recipes)")
+    ] = None,
     data: Data = None,
-    split: Split = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="fraction:train=0.5, groups:test=[A,B], classes, first, given, ladder=FILE:rung=3"),
+    ] = None,
     model: Model = None,
-    depth: Depth = None,
-    cut: Cut = None,
-    views: Views = None,
-    loss: Loss = None,
-    miner: Miner = None,
-    method: Method = None,
-    sampler: Sampler = None,
+    depth: Annotated[
+        str | None, typer.Option(help="full (all weights), top (above --cut) or frozen (only the head)")
+    ] = None,
+    cut: Annotated[str | None, typer.Option(help="First trained stage at depth top: blocks.5, layer4")] = None,
+    views: Annotated[
+        int | None, typer.Option(help="Cached views per image: 1 is plain; further ones are augmented.")
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="A loss with its settings: margin:beta=1.2; none only evaluates")
+    ] = None,
+    miner: Annotated[str | None, typer.Option(help="A miner for the loss: distance:upper_cutoff=1.4")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="An objective around the loss: s2sd, diva, mixup, uniform_prior")
+    ] = None,
+    sampler: Annotated[str | None, typer.Option(help="samples_per_class:batch_size=112,per_class=2")] = None,
     transform: Transform = None,
-    optimizer: Optimizer = None,
-    schedule: Schedule = None,
-    epochs: Epochs = None,
-    embedding_size: EmbeddingSize = None,
-    head: Head = None,
-    batch_norm: BatchNorm = None,
-    clip_gradients: Clip = None,
-    patience: Patience = None,
-    choose_by: ChooseBy = None,
-    choose_on: ChooseOn = None,
-    autocast: Autocast = None,
-    seed: Seed = None,
+    optimizer: Annotated[str | None, typer.Option(help="adam:lr=1e-5, adamw, sgd")] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant, cosine:warmup=100, step:at=[0.6,0.85]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of training.")] = None,
+    embedding_size: Annotated[
+        int | None, typer.Option(help="Embedding size; 0 uses the backbone's features without a head.")
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="Initialization of the head: random, identity or whitening")] = None,
+    batch_norm: Annotated[
+        str | None, typer.Option(help="auto, frozen (statistics frozen, affine trained) or trained")
+    ] = None,
+    clip_gradients: Annotated[float | None, typer.Option(help="Maximum gradient norm.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after this many epochs without a better validation score.")
+    ] = None,
+    choose_by: Annotated[str | None, typer.Option(help="Validation score that selects the epoch, or 'last'.")] = None,
+    choose_on: Annotated[
+        str | None, typer.Option(help="Classes that select the epoch: validation, or test (optimistic).")
+    ] = None,
+    autocast: Annotated[
+        bool | None, typer.Option(help="Use bfloat16 in the backbone where the device supports it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
 ) -> None:
     """The options that describe a run; only the signature is used."""
 

@@ -1,4 +1,4 @@
-"""`unseen splits build` and `unseen splits show`: ladders of splits of growing distance, as files and as pictures."""
+"""`unseen splits build` and `unseen splits show`: ladders of splits with increasing shift, as files and figures."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from unseen.cli import options
+from unseen.core.config import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,32 +26,30 @@ app = typer.Typer(help="Build and show ladders of splits, from easy to hard.", n
 Data = Annotated[str, typer.Option(help="cub200=DIR, cars196=DIR, sop=DIR, folder=DIR, features=FILE.npz, ...")]
 
 
-@app.command("build", help="Walk from a split to easier and harder ones, or take groups of classes; write the ladder.")
+@app.command("build", help="Build a ladder of splits, by swapping classes or from groups of classes.")
 def build(
     data: Data,
-    out: Annotated[Path, typer.Option(help="The file to write; its name ends in .json.")],
+    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
     model: options.Model = None,
     transform: options.Transform = None,
     by: Annotated[
         str,
-        typer.Option(help="swaps of classes; or groups: each tests in turn, all others train (scripts, categories)."),
+        typer.Option(help="swaps (of classes) or groups (each in turn is the test set: scripts, categories)."),
     ] = "swaps",
-    start: Annotated[
-        str | None, typer.Option(help="The split where the walk begins; given or fraction by default.")
-    ] = None,
+    start: Annotated[str | None, typer.Option(help="The initial split; given or fraction by default.")] = None,
     rungs: Annotated[
         int | None, typer.Option(help="Number of rungs, evenly spaced in distance; 9, or all groups, by default.")
     ] = None,
-    distances: Annotated[str | None, typer.Option(help="Or the distances that rungs are to have: 20,50,90")] = None,
+    distances: Annotated[str | None, typer.Option(help="Or the distances of the rungs: 20,50,90")] = None,
     steps: Annotated[
         str | None, typer.Option(help="Or the steps that become rungs: -20,0,6,R22; published; mixed,Greek")
     ] = None,
     swaps: Annotated[int | None, typer.Option(help="Swaps between steps; 2 % of the smaller side by default.")] = None,
     easier: Annotated[int | None, typer.Option(help="Steps towards easier splits.")] = None,
     harder: Annotated[int | None, typer.Option(help="Steps of swaps towards harder splits.")] = None,
-    removals: Annotated[int | None, typer.Option(help="Steps of class removal after them.")] = None,
+    removals: Annotated[int | None, typer.Option(help="Steps of class removal after the swaps.")] = None,
     every_step: Annotated[
-        bool, typer.Option("--every-step", help="Measure the distance of samples at every step, not at some.")
+        bool, typer.Option("--every-step", help="Measure sample distances at every step, not only at some.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of validation classes and episodes.")] = 0,
     workers: options.Workers = 0,
@@ -67,25 +66,29 @@ def build(
     check_choice("splits build", "--by", by, ("swaps", "groups"))
     if out.suffix.lower() != ".json":
         raise ConfigError("splits build: --out must end in .json", got=str(out))
-    given = {"--rungs": rungs, "--distances": distances, "--steps": steps}
-    stated = [name for name, value in given.items() if value is not None]
+    selections = {"--rungs": rungs, "--distances": distances, "--steps": steps}
+    stated = [name for name, value in selections.items() if value is not None]
     if len(stated) > 1:
-        raise ConfigError(f"splits build: {' and '.join(stated)} say the same thing twice", hint="Use one of them.")
-    own = {"swaps": swaps, "easier": easier, "harder": harder, "removals": removals}
+        raise ConfigError(f"splits build: {' and '.join(stated)} exclude each other", hint="State one of them.")
+    swap_options = {"swaps": swaps, "easier": easier, "harder": harder, "removals": removals}
     settings = {"data": data, "model": model, "transform": transform, "split": start}
     settings = {key: value for key, value in settings.items() if value is not None}
-    make: Callable[[Pooled], Ladder]  # what is wrong with the options is said before features are computed
+    make: Callable[[Pooled], Ladder]  # options are checked before features are computed
     if by == "groups":
-        walked: dict[str, Any] = {"--start": start, "--distances": distances, "--every-step": every_step or None}
-        walked |= {f"--{key}": value for key, value in own.items()}
-        for name, value in walked.items():
+        only_for_swaps: dict[str, object] = {
+            "--start": start,
+            "--distances": distances,
+            "--every-step": every_step or None,
+        }
+        only_for_swaps |= {f"--{key}": value for key, value in swap_options.items()}
+        for name, value in only_for_swaps.items():
             if value is not None:
                 raise ConfigError(f"splits build: {name} is for --by swaps", got=value, hint=f"Leave {name} out.")
-        make = partial(group_ladder, rungs=rungs if steps is None else _listed(steps), seed=seed)
+        make = partial(group_ladder, rungs=rungs if steps is None else _split(steps), seed=seed)
     else:
-        built = _swap_settings(data, _chosen(rungs, distances, steps), steps == "published", own)
-        settings_of_ladder = replace(built, seed=seed, samples=None if every_step else built.samples)
-        make = partial(_by_swaps, settings=settings_of_ladder)
+        ladder_settings = _ladder_settings(data, _selection(rungs, distances, steps), swap_options)
+        samples = None if every_step else ladder_settings.samples
+        make = partial(_by_swaps, settings=replace(ladder_settings, seed=seed, samples=samples))
     ladder = make(pooled_features(settings, cache=cache, workers=workers))
     write_ladder(out, ladder)
     _print(ladder)
@@ -95,22 +98,22 @@ def build(
     screen.print(f"then: unseen train --data {data} --split ladder={out}:rung=1", markup=False, soft_wrap=True)
 
 
-def _swap_settings(
-    data: str, rungs: int | list[float] | list[str], is_published: bool, own: dict[str, int | None]
+def _ladder_settings(
+    data: str, rungs: int | list[float] | list[str], swap_options: dict[str, int | None]
 ) -> "LadderSettings":
     from unseen.core.config import as_record
     from unseen.core.errors import ConfigError
     from unseen.shifts import PUBLISHED_LADDERS, LadderSettings, SwapSchedule
 
     schedule = SwapSchedule()
-    if is_published:
+    if rungs == ["published"]:
         name = as_record(data, "data")["name"]
         if name not in PUBLISHED_LADDERS:
             raise ConfigError(
-                f"no ladder of {name} was published", hint=f"Use --rungs, or data of {', '.join(PUBLISHED_LADDERS)}."
+                f"no ladder of {name} was published", hint=f"State --rungs, or use {', '.join(PUBLISHED_LADDERS)}."
             )
         schedule, rungs = PUBLISHED_LADDERS[name].schedule, list(PUBLISHED_LADDERS[name].steps)
-    schedule = replace(schedule, **{key: value for key, value in own.items() if value is not None})
+    schedule = replace(schedule, **{key: value for key, value in swap_options.items() if value is not None})
     return LadderSettings(schedule=schedule, rungs=rungs)
 
 
@@ -125,18 +128,18 @@ def _by_swaps(pooled: "Pooled", *, settings: "LadderSettings") -> "Ladder":
         return build_ladder(pooled.ladder_source, start, settings, progress=bar.set)
 
 
-@app.command("show", help="Print a ladder, and draw its distances and maps of an easy, a middle and a hard rung.")
+@app.command("show", help="Print a ladder; draw its distances and maps of an easy, a middle and a hard rung.")
 def show(
     file: Annotated[Path, typer.Argument(help="A ladder that `unseen splits build` wrote.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the pictures; that of the file by default.")] = None,
-    data: Annotated[str | None, typer.Option(help="Where the data lies now; as the ladder says by default.")] = None,
-    maps: Annotated[bool, typer.Option(help="Draw maps, which needs the data again.")] = True,
+    out: Annotated[Path | None, typer.Option(help="Folder of the figures; that of the file by default.")] = None,
+    data: Annotated[str | None, typer.Option(help="The data, if it is no longer where the ladder was built.")] = None,
+    maps: Annotated[bool, typer.Option(help="Draw maps, which need the data.")] = True,
     workers: options.Workers = 0,
     cache: options.Cache = None,
     as_json: options.Json = False,
 ) -> None:
     """Show a ladder of splits."""
-    from unseen.analyses.ladder_pictures import distance_figure
+    from unseen.analyses.shift.ladder_figures import distance_figure
     from unseen.core.console import console
     from unseen.core.files import write_bytes
     from unseen.figures.style import render_png
@@ -144,11 +147,11 @@ def show(
 
     ladder = read_ladder(file)
     if as_json:
-        typer.echo(json.dumps({"hash": ladder.hash, "rungs": [_in_numbers(rung) for rung in ladder.rungs]}, indent=2))
+        typer.echo(json.dumps({"hash": ladder.hash, "rungs": [_as_mapping(rung) for rung in ladder.rungs]}, indent=2))
     else:
         _print(ladder)
     folder = file.parent if out is None else out
-    # Maps take a minute; what is drawn is written at once.
+    # Maps take a minute; each figure is written as soon as it is drawn.
     distances: tuple[str, Callable[[], Figure]] = ("distances", partial(distance_figure, ladder))
     figures = _maps(ladder, data, workers, cache) if maps else iter(())
     for name, draw in chain([distances], figures):
@@ -158,41 +161,43 @@ def show(
         console().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def _chosen(rungs: int | None, distances: str | None, steps: str | None) -> int | list[float] | list[str]:
+def _selection(rungs: int | None, distances: str | None, steps: str | None) -> int | list[float] | list[str]:
     from unseen.core.errors import ConfigError
     from unseen.shifts.rung_selection import RUNGS
 
     if steps is not None:
-        return _listed(steps)
+        return _split(steps)
     if distances is None:
         return RUNGS if rungs is None else rungs
     try:
         return [float(value) for value in distances.split(",")]
     except ValueError:
-        raise ConfigError("splits build: --distances must be numbers", got=distances, hint="Use 20,50,90.") from None
+        raise ConfigError(
+            "splits build: --distances must be numbers", got=distances, hint="Write --distances 20,50,90."
+        ) from None
 
 
-def _listed(steps: str) -> list[str]:
+def _split(steps: str) -> list[str]:
     return [name.strip() for name in steps.split(",") if name.strip()]
 
 
 def _maps(
     ladder: "Ladder", data: str | None, workers: int, cache: Path | None
 ) -> "Iterator[tuple[str, Callable[[], Figure]]]":
-    """What draws a map in each way, of the ladder's own data and features."""
-    from unseen.analyses.ladder_pictures import PROJECTIONS, ladder_map
+    """The names of the maps and the functions that draw them, from the ladder's data and features."""
+    from unseen.analyses.shift.ladder_figures import PROJECTIONS, ladder_map
     from unseen.core.errors import ConfigError
     from unseen.runs.frozen_features import pooled_features
 
     record = data or ladder.data["record"]
     if record is None or ladder.features["made_by"] is None:
-        raise ConfigError("the ladder does not say where its data lies", hint="Use --no-maps.")
+        raise ConfigError("the ladder file does not name its data", hint="Add --no-maps.")
     pooled = pooled_features({"data": record, **ladder.features["made_by"]}, cache=cache, workers=workers)
     for name in PROJECTIONS:
         yield f"map-{name}", partial(ladder_map, ladder, pooled.catalogue, pooled.features, name)
 
 
-def _in_numbers(rung: "Rung") -> dict[str, Any]:
+def _as_mapping(rung: "Rung") -> Record:
     counts = {side: len(getattr(rung, side)) for side in ("train", "validation", "test")}
     return {"step": rung.step, "class_distance": rung.class_distance, "sample_distance": rung.sample_distance, **counts}
 
@@ -202,9 +207,9 @@ def _print(ladder: "Ladder") -> None:
 
     rows = []
     for number, rung in enumerate(ladder.rungs, start=1):
-        found = _in_numbers(rung)
-        distances = [f"{found[level]:.2f}" for level in ("class_distance", "sample_distance")]
-        counts = [f"{found[side]:,}" for side in ("train", "validation", "test")]
+        facts = _as_mapping(rung)
+        distances = [f"{facts[level]:.2f}" for level in ("class_distance", "sample_distance")]
+        counts = [f"{facts[side]:,}" for side in ("train", "validation", "test")]
         rows.append([str(number), rung.step, *distances, *counts])
     columns = ["rung", "step", "distance of class means", "of samples", "training classes", "validation", "test"]
     title = f"ladder of {escape(ladder.data['name'])}: {len(ladder.steps)} steps, {len(ladder.rungs)} rungs"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli import options
-from unseen.cli.analysing import analyse
+from unseen.cli.analyse import analyse
 from unseen.cli.report import report
 
 
@@ -23,7 +23,7 @@ def study(
     retry_failed: Annotated[bool, typer.Option(help="Run cells again that failed before.")] = False,
 ) -> None:
     """Run the missing cells of a plan, then write the report; the same command resumes an interrupted study."""
-    from unseen.analyses.registry import check_analyses
+    from unseen.analyses import check_analyses
     from unseen.core.console import console
     from unseen.studies import (
         LocalExecutor,
@@ -52,7 +52,7 @@ def study(
     screen.print(f"{outcome.done} of {len(cells)} cells are done, {outcome.finished_now} of them now")
     if not outcome.failed:
         for name, own in loaded.analyses.items():
-            analyse(name, folder, dict(own), cache)
+            analyse(name, folder, own, cache)
     report(folder)
     if outcome.failed:
         screen.print("failed cells are not tried again by themselves; --retry-failed runs them again")

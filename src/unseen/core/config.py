@@ -22,7 +22,7 @@ Record = dict[str, Any]
 _SETTINGS = re.compile(r":(?=[A-Za-z_]\w*=)")
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Parse a value of the command line.
 
     >>> [parse_value(text) for text in ("1", "1e-3", "true", "none", "[1,2]", "007", "margin")]
@@ -48,7 +48,7 @@ def parse_value(text: str) -> Any:
     return text
 
 
-def _labelled(text: str) -> tuple[str, Any]:
+def _labelled(text: str) -> tuple[str, object]:
     label, colon, value = text.partition(":")
     if not colon or not label.strip() or not value.strip():
         raise ConfigError(f"cannot read '{text.strip()}' in curly brackets", hint="Write {label: value, label: value}.")
@@ -194,7 +194,9 @@ def hash_of(content: object) -> str:
 
 
 def _parameters(component: Any) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(component).parameters)
+    """The settings in a signature; what is positional-only is handed over by the caller and no setting."""
+    parameters = inspect.signature(component).parameters
+    return {name: each for name, each in parameters.items() if each.kind is not each.POSITIONAL_ONLY}
 
 
 def _validate(owner: str, key: str, value: object, annotation: Any) -> object:

@@ -22,13 +22,14 @@ def csv_text(text: str) -> str:
 
 
 def csv_of(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of strings and numbers; numbers in full.
+    """A table of strings and numbers, numbers in full; None is an empty cell.
 
-    >>> csv_of(["method", "rho"], [["=margin", 0.1]])
-    "method,rho\\n'=margin,0.1\\n"
+    >>> csv_of(["method", "rho", "seed"], [["=margin", 0.1, None]])
+    "method,rho,seed\\n'=margin,0.1,\\n"
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     for row in (heads, *rows):
-        writer.writerow([csv_text(value) if isinstance(value, str) else repr(value) for value in row])
+        cells = ("" if value is None else value for value in row)
+        writer.writerow([csv_text(value) if isinstance(value, str) else repr(value) for value in cells])
     return buffer.getvalue()

@@ -9,7 +9,7 @@ import numpy as np
 from unseen.core.config import hash_of
 from unseen.core.errors import DataError
 from unseen.core.files import read_json, write_json
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 
 
 def record_checksums(

@@ -22,7 +22,7 @@ from unseen.core.console import console, progress_bar
 from unseen.core.errors import DataError
 from unseen.core.faults import fault
 from unseen.core.files import read_json, write_json
-from unseen.core.locks import exclusive
+from unseen.core.folders import exclusive
 from unseen.data.catalogue import ItemReader, Kind
 
 # Rows per block. It is also the batch in which rows are computed, so that they are the same whoever computes them and

@@ -79,14 +79,13 @@ def our_look() -> Iterator[None]:
 
 
 @our_look()
-def render_png(draw: "Callable[[], Figure]", description: str = "") -> bytes:
-    """A figure as a PNG file that names neither time nor program; `description` is stored as its text.
+def render_png(draw: "Callable[[], Figure]") -> bytes:
+    """A figure as a PNG file that names neither time nor program.
 
     Equal data give equal bytes with one version of matplotlib.
     """
     buffer = io.BytesIO()
-    metadata = {"Software": None} | ({"Description": description} if description else {})
-    draw().savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata=metadata)
+    draw().savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
     return buffer.getvalue()
 
 

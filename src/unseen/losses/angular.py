@@ -1,4 +1,4 @@
-"""Angular: N-pair, and a bound on the angle at the negative of the triangle it forms with anchor and positive."""
+"""Angular loss: N-pair loss plus a bound on the angle at the negative of each triangle."""
 
 import math
 
@@ -9,7 +9,7 @@ from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.functional import cosines_from_products, inner_products, log1p_sum_exp, masked_mean
 from unseen.pairs.pairs import Pairs
-from unseen.pairs.positive_sampling import drawn_positives, n_pair_terms
+from unseen.pairs.positive_sampling import draw_positives, n_pair_terms
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
@@ -25,9 +25,9 @@ def angular(
     regularizer: Regularizer,
     exponent_limit: float | None,
 ) -> LossOutput:
-    """The raw and the angular part and the penalty; formula with `Angular`.
+    """N-pair part, angular part and length penalty; see `Angular` for the formula.
 
-    `column` holds each anchor's positive, n x 1; the number of columns stands for none.
+    `column` holds the column of each anchor's positive, n x 1; the number of columns stands for none.
     """
     rows = limited(pairs.embeddings)
     products = raw_products(rows, pairs)
@@ -52,7 +52,7 @@ def angular(
 
 @loss("angular")
 class Angular(PairLoss):
-    r"""N-pair on raw embeddings, plus the softly counted negatives that exceed an angle.
+    r"""Angular loss: N-pair loss plus a bound on the angle at the negatives.
 
     .. math:: L_{NPair} + \frac{\lambda}{|A|} \sum_{a \in A} \log\Bigl[1 + \sum_{n \in N_a}
               e^{4 \tan^2\alpha \, (e_a + e_p) \cdot e_n - 2 (1 + \tan^2\alpha) \, e_a \cdot e_p}\Bigr]
@@ -60,19 +60,19 @@ class Angular(PairLoss):
     ===================  ======================================================================================
     e                    normalised embeddings
     p, N_a, A            as in ``NPair``, and the same for both parts
-    alpha                ``angle_degrees``, the largest angle wanted at the negative, in degrees (0 to 89)
-    lambda               ``angular_weight``, the weight of the angular part (>= 0)
-    nu                   weight of the penalty on lengths (>= 0)
-    R                    ``regularizer``, the kind of that penalty, as in ``NPair``
-    ``exponent_limit``   clamps the exponents of the N-pair part to both sides (> 0); None leaves them. The code
-                         of Roth et al. takes 50: negatives beyond it give no gradient
+    alpha                ``angle_degrees``, largest angle at the negative, in degrees (0 to 89)
+    lambda               ``angular_weight``, weight of the angular part (>= 0)
+    nu                   weight of the length penalty (>= 0)
+    R                    ``regularizer``, kind of length penalty, as in ``NPair``
+    ``exponent_limit``   clamps the exponents of the N-pair part on both sides (> 0); None does not. The code
+                         of Roth et al. takes 50: negatives beyond it have no gradient
     ===================  ======================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives or without chosen negatives adds nothing; zero connected to
-                the graph, without R, if none has both. Embeddings with a coordinate beyond 1e12: as in ``NPair``
+    Empty:      anchors without a chosen positive or negative are skipped; zero connected to the graph, without R,
+                if none is left. Embeddings with a coordinate beyond 1e12: as in ``NPair``
     Reference:  Wang et al., Deep Metric Learning with Angular Loss, ICCV 2017, arXiv:1708.01682
-    Differs:    the N-pair part takes raw embeddings and its penalty, as the code of Roth et al.
+    Differs:    the N-pair part takes unnormalised embeddings and its penalty, as the code of Roth et al.
                 (arXiv:2002.08473) has it; their printed eq. 5 misplaces tan^2, a bracket and an index
     """
 
@@ -97,13 +97,13 @@ class Angular(PairLoss):
         self.regularizer: Regularizer = regularizer
         self.exponent_limit, self.miner = exponent_limit, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the drawn tuples."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs, with one random positive per anchor."""
         chosen = as_masks(pairs, chosen)
         return angular(
             pairs,
             chosen,
-            drawn_positives(pairs, chosen, key),
+            draw_positives(pairs, chosen, key),
             angle_degrees=self.angle_degrees,
             angular_weight=self.angular_weight,
             nu=self.nu,

@@ -1,4 +1,4 @@
-"""ArcFace: classification by angle, where an embedding must be nearer to its class vector by an angular margin."""
+"""ArcFace: softmax cross-entropy over class vectors with an additive angular margin."""
 
 import math
 
@@ -14,31 +14,31 @@ from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput
 
 CLIP = 1e-7
-"""How far cosines stay from -1 and 1, where the angle has no gradient."""
+"""Cosines are clamped this far from -1 and 1, where the angle has no gradient."""
 
 REFERENCE_LOWEST = 1e-10
-"""The lowest cosine in the code of Roth et al.: everything beyond a right angle counts as a right angle."""
+"""Lowest cosine in the code of Roth et al.: larger angles count as a right angle."""
 
 
 def arc_face(
     pairs: Pairs, proxies: Tensor, *, margin_radians: float, scale: float, reference_clip: bool = False
 ) -> LossOutput:
-    """The mean cross-entropy with the own class's angle widened; formula and symbols are with `ArcFace`."""
+    """Mean cross-entropy with the margin added to the angle of the true class; see `ArcFace` for the formula."""
     lowest = REFERENCE_LOWEST if reference_clip else CLIP - 1
     cosine = inner_products(pairs.normalized, unit_vectors(proxies)).clamp(lowest, 1 - CLIP)  # n x C
-    own_class = pairs.labels.unsqueeze(1)
-    own = cosine.gather(1, own_class)
+    true_class = pairs.labels.unsqueeze(1)
+    own = cosine.gather(1, true_class)
     # cos(theta + margin) without the angle itself; (1 - c)(1 + c) keeps the digits that 1 - c^2 loses near 1.
     sine = ((1 - own) * (1 + own)).sqrt()
     widened = own * math.cos(margin_radians) - sine * math.sin(margin_radians)
     continued = own - margin_radians * math.sin(margin_radians)
     moved = torch.where(own >= -math.cos(margin_radians), widened, continued)
-    return LossOutput(cross_entropy(scale * cosine.scatter(1, own_class, moved), pairs.labels), len(pairs), len(pairs))
+    return LossOutput(cross_entropy(scale * cosine.scatter(1, true_class, moved), pairs.labels), len(pairs), len(pairs))
 
 
 @loss("arc_face")
 class ArcFace(ProxyLoss):
-    r"""Mean cross-entropy of cosine logits after the angle to the own class vector is widened.
+    r"""ArcFace: softmax cross-entropy over cosines with an additive angular margin.
 
     .. math:: -\frac1n \sum_i \log \frac{e^{s\,\psi(\theta_{i y_i})}}
                                         {e^{s\,\psi(\theta_{i y_i})} + \sum_{c \ne y_i} e^{s \cos\theta_{ic}}},
@@ -46,22 +46,22 @@ class ArcFace(ProxyLoss):
                                     \cos\theta - \gamma \sin\gamma & \text{else} \end{cases}
 
     ==================  ================================================================================
-    theta_ic            angle between embedding i and class vector c, over all training classes; its
+    theta_ic            angle between embedding i and class vector c, for all training classes; its
                         cosine stays 1e-7 away from -1 and 1
-    gamma               ``margin_radians`` (0 to pi); 0 gives ``NormalizedSoftmax`` at temperature 1/s
+    gamma               ``margin_radians`` (0 to pi); 0 is ``NormalizedSoftmax`` at temperature 1/s
     s                   ``scale`` (> 0), which multiplies the cosines
-    ``reference_clip``  as in the code of Roth et al., cosines below 1e-10 count as 1e-10, the own
-                        class's too: an angle beyond 90 degrees is neither pushed nor pulled
-    ``proxy_lr``        learning rate of the class vectors; None takes the optimiser's own. No weight decay
-    ``seed``            the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn from it
+    ``reference_clip``  as in the code of Roth et al., cosines below 1e-10 count as 1e-10, also for the
+                        true class: angles beyond 90 degrees have no gradient
+    ``proxy_lr``        learning rate of the class vectors; None: that of the optimiser. No weight decay
+    ``seed``            the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn with it
     ==================  ================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      every embedding has its class vector, so every batch counts; one class in all gives 0
+    Empty:      never: every embedding has a class vector; 0 with a single class
     Reference:  Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019,
                 arXiv:1801.07698
-    Differs:    beyond pi - gamma the own logit goes on falling, with a step down at that angle, where the paper's
-                formula would rise again (pytorch-metric-learning continues in the same way). The code of Roth et al.
+    Differs:    beyond pi - gamma the logit of the true class keeps falling, with a step at that angle, where the
+                formula of the paper would rise again (as in pytorch-metric-learning). The code of Roth et al.
                 (arXiv:2002.08473) adds the margin to all classes, where it cancels: ``reference_clip`` with
                 ``margin_radians=0`` is what it computes
     Raises:     BatchError for a label outside 0 .. num_classes - 1
@@ -86,8 +86,8 @@ class ArcFace(ProxyLoss):
         check_choice("ArcFace", "reference_clip", reference_clip, (True, False))
         self.margin_radians, self.scale, self.reference_clip = margin_radians, scale, reference_clip
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
-        """The value over the batch."""
+    def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
+        """Loss of the batch."""
         return arc_face(
             pairs,
             proxies,

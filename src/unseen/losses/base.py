@@ -1,7 +1,6 @@
-"""How losses are called: one shape for those over pairs and tuples, one for those with a vector for each class.
+"""Base classes of losses: `PairLoss` for those over pairs and tuples, `ProxyLoss` for those with class vectors.
 
-The one place where losses share code by inheritance: the signature that people and other libraries call must be the
-same for all of them, and a loss's own file then holds its mathematics and its settings only.
+They hold the signature that users and other libraries call, so that the file of a loss holds its formula and settings.
 """
 
 from abc import ABC, abstractmethod
@@ -14,21 +13,22 @@ from unseen.core.checks import check_at_least, check_count
 from unseen.core.errors import BatchError
 from unseen.losses.proxies import Start, check_classes, new_proxies
 from unseen.pairs.pairs import Pairs, pairs_of
-from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, Usage, choose, usage_of
+from unseen.pairs.tuples import NO_USAGE, LossOutput, Miner, PairMasks, Triplets, Usage, choose, usage_of
 
 
 def own_parameters_of(loss: nn.Module) -> list[dict[str, Any]]:
-    """The parameter groups that a loss declares; one of another library trains its parameters as the model's are."""
-    if hasattr(loss, "own_parameters"):
-        return loss.own_parameters()
+    """The parameter groups that a loss declares; those of another library are trained like the model."""
+    declared = getattr(loss, "own_parameters", None)
+    if declared is not None:
+        return declared()
     parameters = list(loss.parameters())
     return [{"params": parameters, "lr": None, "weight_decay": None}] if parameters else []
 
 
 class PairLoss(nn.Module, ABC):
-    """A loss over the pairs or triplets that its miner, or the caller, chooses from a batch."""
+    """A loss over the pairs or triplets that its miner, or the caller, selects from a batch."""
 
-    usage: Usage | None = None
+    usage: Usage = NO_USAGE
     miner: Miner | None
 
     def forward(
@@ -41,25 +41,25 @@ class PairLoss(nn.Module, ABC):
         *,
         key: int | None = None,
     ) -> Tensor:
-        """The loss of a batch; `key` governs what the miner and the loss itself draw."""
+        """Loss of a batch; random draws of the miner and of the loss derive from `key`."""
         pairs = pairs_of(embeddings, labels, ref_emb, ref_labels)
-        outcome = self.outcome(pairs, choose(pairs, indices_tuple, self.miner, key), key)
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
+        output = self.compute(pairs, choose(pairs, indices_tuple, self.miner, key), key)
+        self.usage = usage_of(pairs, output)
+        return output.value
 
     @abstractmethod
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over what was chosen, and how much of it was used; losses that draw do so from the key."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen tuples, and how many there are; random losses draw from the key."""
 
     def own_parameters(self) -> list[dict[str, Any]]:
-        """Parameter groups of the loss itself, each with its `lr` (None: the optimiser's own) and `weight_decay`."""
+        """Parameter groups of the loss itself, each with `lr` (None: that of the optimiser) and `weight_decay`."""
         return []
 
 
 class ProxyLoss(nn.Module, ABC):
-    """A loss between embeddings and one learnt vector, or `per_class` of them, for each training class."""
+    """A loss between embeddings and one learned vector, or `per_class` of them, per training class."""
 
-    usage: Usage | None = None
+    usage: Usage = NO_USAGE
 
     def __init__(
         self,
@@ -90,21 +90,21 @@ class ProxyLoss(nn.Module, ABC):
         *,
         key: int | None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """Loss of a batch.
 
-        No tuples and no key are needed; other libraries' trainers pass both to every loss, the first as None.
+        Tuples and key are not used; trainers of other libraries pass both to every loss, the first as None.
         """
         if indices_tuple is not None:
-            raise BatchError(f"{type(self).__name__} compares with proxies, not with tuples", hint="Use no miner.")
+            raise BatchError(f"{type(self).__name__} compares with proxies, not with tuples", hint="Remove the miner.")
         pairs = pairs_of(embeddings, labels)
         check_classes(type(self).__name__, pairs, self.num_classes, self.embedding_size)
-        outcome = self.outcome(pairs, self.proxies.to(pairs.embeddings.dtype))
-        self.usage = usage_of(pairs, outcome)
-        return outcome.value
+        output = self.compute(pairs, self.proxies.to(pairs.embeddings.dtype))
+        self.usage = usage_of(pairs, output)
+        return output.value
 
     @abstractmethod
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
-        """The value of a batch, and how much of it was used."""
+    def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
+        """Loss of a batch, and how many samples are in it."""
 
     def own_parameters(self) -> list[dict[str, Any]]:
         """The proxies, at their own learning rate and without weight decay."""

@@ -1,4 +1,4 @@
-"""Binomial deviance: a smooth hinge for the similarity of every pair, sharper for negatives than for positives."""
+"""Binomial deviance loss of single pairs: a smooth hinge on the similarity."""
 
 import math
 
@@ -14,23 +14,23 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def binomial_pair(pairs: Pairs, *, positive_sharpness: float, negative_sharpness: float, threshold: float) -> Tensor:
-    """The deviance of every pair; formula and symbols are with `BinomialPair`."""
+    """Binomial deviance of every pair; see `BinomialPair` for the formula."""
     sharpness = by_sign(pairs, -positive_sharpness, negative_sharpness)
     return 2 / sharpness.abs() * softplus(sharpness * (pairs.similarity - threshold), threshold=40)
 
 
 @loss("binomial_pair")
 class BinomialPair(PairLoss):
-    r"""Binomial deviances of similarities about a threshold, averaged over pairs.
+    r"""Binomial deviance loss: softplus of similarities around a threshold, mean over pairs.
 
     .. math:: \frac1{|P| + |N|} \Bigl( \sum_{(i,j) \in P} \tfrac2{a_p} \log[1 + e^{-a_p (s_{ij} - \lambda)}]
               + \sum_{(i,j) \in N} \tfrac2{a_n} \log[1 + e^{a_n (s_{ij} - \lambda)}] \Bigr)
 
     ========  ===============================================================================
     s_ij      cosine similarity of embeddings i and j
-    P, N      chosen pairs of one class, of two classes: the miner's, or all
-    a_p, a_n  ``positive_sharpness`` (> 0), that of the pull, and ``negative_sharpness`` (> 0), that of the push
-    lambda    ``threshold``, the similarity that counts as neutral
+    P, N      chosen positive and negative pairs: those of the miner, or all
+    a_p, a_n  ``positive_sharpness`` (> 0), that of positive pairs, and ``negative_sharpness`` (> 0), that of negatives
+    lambda    ``threshold``, neutral similarity
     ========  ===============================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
@@ -56,7 +56,7 @@ class BinomialPair(PairLoss):
         self.threshold, self.miner = threshold, miner
 
     def terms(self, pairs: Pairs) -> PairTerms:
-        """The deviances of all pairs; at the threshold they are 2 log 2 / sharpness."""
+        """Deviances of all pairs; at the threshold they are 2 log 2 / sharpness."""
         values = binomial_pair(
             pairs,
             positive_sharpness=self.positive_sharpness,
@@ -66,6 +66,6 @@ class BinomialPair(PairLoss):
         at_threshold = 2 * math.log(2)
         return terms_of(pairs, values, (at_threshold / self.positive_sharpness, at_threshold / self.negative_sharpness))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The mean over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

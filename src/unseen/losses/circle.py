@@ -1,4 +1,4 @@
-"""Circle: each similarity is pushed to its optimum, the harder the farther it is from there."""
+"""Circle loss: pairs weighted by how far their similarity is from its optimum."""
 
 import torch
 from torch.nn.functional import softplus
@@ -13,19 +13,19 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def circle(pairs: Pairs, chosen: PairMasks, *, margin: float, scale: float) -> LossOutput:
-    """The softly counted violations of each anchor, averaged; formula and symbols are with `Circle`."""
+    """Mean over anchors of the soft maximum of their weighted violations; see `Circle` for the formula."""
     similarity, anchors = pairs.similarity, anchors_of(pairs, chosen)
     constant = similarity.detach()
-    pace_up, pace_down = torch.rsub(constant, 1 + margin).relu_(), torch.add(constant, margin).relu_()
-    pull = log_sum_exp(similarity, chosen.positive, scale=-scale, center=1 - margin, weights=pace_up)
-    push = log_sum_exp(similarity, chosen.negative, scale=scale, center=margin, weights=pace_down)
+    positive_weights, negative_weights = torch.rsub(constant, 1 + margin).relu_(), torch.add(constant, margin).relu_()
+    pull = log_sum_exp(similarity, chosen.positive, scale=-scale, center=1 - margin, weights=positive_weights)
+    push = log_sum_exp(similarity, chosen.negative, scale=scale, center=margin, weights=negative_weights)
     # Beyond the threshold softplus is taken as linear; exp(-40) is below the precision of float64.
     return anchors.output(masked_mean(softplus(pull + push, threshold=40), anchors.is_complete))
 
 
 @loss("circle")
 class Circle(PairLoss):
-    r"""Mean over anchors of how far their similarities are from 1 and 0, softly counted.
+    r"""Circle loss: log-sum-exp of self-paced similarities of positive and negative pairs.
 
     .. math:: \frac1n \sum_i \log\bigl[1 + \sum_{k \in N_i} e^{\gamma \alpha_{ik} (s_{ik} - m)}
               \sum_{k \in P_i} e^{-\gamma \alpha_{ik} (s_{ik} - 1 + m)}\bigr], \quad
@@ -33,19 +33,18 @@ class Circle(PairLoss):
 
     =============  ==========================================================================
     s_ik           cosine similarity of embeddings i and k
-    P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
-    alpha          the pace of each pair; a constant for the gradient
-    m              ``margin`` (0 to 1): the radius of the boundary and its slack
+    P_i, N_i       chosen positives and negatives of anchor i: those of the miner, or all
+    alpha          weight of each pair, a constant for the gradient
+    m              ``margin`` (0 to 1): similarities should be above 1 - m for positives, below m for negatives
     gamma          ``scale`` (> 0), which multiplies the exponents
     n              anchors with a chosen positive and a chosen negative
     =============  ==========================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives or without chosen negatives is left out; zero connected to the
-                graph if none has both
+    Empty:      anchors without a chosen positive or negative are skipped; zero connected to the graph if none is left
     Reference:  Sun et al., Circle Loss: A Unified Perspective of Pair Similarity Optimization, CVPR 2020,
                 arXiv:2002.10857
-    Differs:    nothing; as alpha is no part of the gradient, the gradient is not that of the value
+    Differs:    nothing; as alpha is a constant for the gradient, the gradient is not that of the value
     """
 
     def __init__(self, *, margin: float = 0.4, scale: float = 80.0, miner: Miner | None = None) -> None:
@@ -54,6 +53,6 @@ class Circle(PairLoss):
         check_above("Circle", "scale", scale, 0)
         self.margin, self.scale, self.miner = margin, scale, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return circle(pairs, as_masks(pairs, chosen), margin=self.margin, scale=self.scale)

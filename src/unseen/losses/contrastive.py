@@ -1,4 +1,4 @@
-"""Contrastive: pull pairs of one class together, push pairs of two classes apart up to a margin."""
+"""Contrastive loss: hinges on the distances of positive and negative pairs."""
 
 import torch
 
@@ -14,7 +14,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 def contrastive(
     pairs: Pairs, chosen: Triplets | PairMasks, *, positive_margin: float, negative_margin: float, squared: bool
 ) -> LossOutput:
-    """The contrastive value over chosen pairs; formula and symbols are with `Contrastive`."""
+    """Contrastive loss over the chosen pairs; see `Contrastive` for the formula."""
     if isinstance(chosen, Triplets):
         near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
         pull, push = (near - positive_margin).relu(), (negative_margin - far).relu()
@@ -31,22 +31,22 @@ def contrastive(
 
 @loss("contrastive")
 class Contrastive(PairLoss):
-    r"""Distances of positive pairs, plus what negative pairs lack to a margin.
+    r"""Contrastive loss: hinges on d - m for positive and gamma - d for negative pairs.
 
     .. math:: \frac1{|P|} \sum_{(i,j) \in P} [d_{ij} - m]_+ + \frac1{|N|} \sum_{(i,j) \in N} [\gamma - d_{ij}]_+
 
     =============  ======================================================================
     d_ij           Euclidean distance of the normalised embeddings i and j
-    P, N           chosen pairs of one class, of two classes: the miner's, or all pairs
-    m, gamma       ``positive_margin`` (>= 0), the distance that positives may keep, and
-                   ``negative_margin`` (> 0), the distance that negatives should reach
-    ``squared``    each term becomes half its square, as Hadsell et al. write it
+    P, N           chosen positive and negative pairs: those of the miner, or all
+    m, gamma       ``positive_margin`` (>= 0), distance that positives may keep, and
+                   ``negative_margin`` (> 0), distance that negatives should reach
+    ``squared``    half the square of each term, as in Hadsell et al.
     =============  ======================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      a kind of pair that is missing adds 0; zero connected to the graph if both are
+    Empty:      without positive (negative) pairs the first (second) term is 0; zero connected to the graph without both
     Reference:  Hadsell et al., Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006
-    Differs:    un-squared distances by default, as Roth et al. (arXiv:2002.08473) train it; two means, not one
+    Differs:    unsquared distances by default, as Roth et al. (arXiv:2002.08473) train it; two means, not one
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Contrastive(PairLoss):
         self.positive_margin, self.negative_margin, self.squared = positive_margin, negative_margin, squared
         self.miner = miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return contrastive(
             pairs,
             chosen,

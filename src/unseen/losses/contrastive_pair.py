@@ -1,4 +1,4 @@
-"""Contrastive loss pair by pair: distances of positives, and what negatives lack to a margin, in one mean."""
+"""Contrastive loss of single pairs, averaged over all pairs together."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def contrastive_pair(pairs: Pairs, *, positive_margin: float, negative_margin: float, squared: bool) -> Tensor:
-    """The contrastive loss of every pair; formula and symbols are with `ContrastivePair`."""
+    """Contrastive loss of every pair; see `ContrastivePair` for the formula."""
     sign, offset = by_sign(pairs, 1, -1), by_sign(pairs, -positive_margin, negative_margin)
     hinge = torch.addcmul(offset, sign, pairs.distance).relu()  # d - m for positives, gamma - d for negatives
     return hinge.square() / 2 if squared else hinge
@@ -20,23 +20,23 @@ def contrastive_pair(pairs: Pairs, *, positive_margin: float, negative_margin: f
 
 @loss("contrastive_pair")
 class ContrastivePair(PairLoss):
-    r"""Distances of positives and what negatives lack to a margin, averaged over pairs.
+    r"""Contrastive loss as one mean over all pairs, positive and negative alike.
 
     .. math:: \frac1{|P| + |N|} \Bigl( \sum_{(i,j) \in P} [d_{ij} - m]_+ + \sum_{(i,j) \in N} [\gamma - d_{ij}]_+ \Bigr)
 
     =============  ======================================================================
     d_ij           Euclidean distance of the normalised embeddings i and j
-    P, N           chosen pairs of one class, of two classes: the miner's, or all pairs
-    m, gamma       ``positive_margin`` (>= 0), the distance that positives may keep, and
-                   ``negative_margin`` (> 0), the distance that negatives should reach
-    ``squared``    each term becomes half its square, as Hadsell et al. write it
+    P, N           chosen positive and negative pairs: those of the miner, or all
+    m, gamma       ``positive_margin`` (>= 0), distance that positives may keep, and
+                   ``negative_margin`` (> 0), distance that negatives should reach
+    ``squared``    half the square of each term, as in Hadsell et al.
     =============  ======================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
     Empty:      zero connected to the graph if there is no pair
     Reference:  Hadsell et al., Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006
-    Differs:    un-squared distances by default; one mean over all pairs, where ``Contrastive`` takes one mean over
-                positives and one over negatives. No similarity is neutral for it, so it has no pseudo-pairs
+    Differs:    unsquared distances by default; one mean over all pairs, where ``Contrastive`` takes one mean over
+                positives and one over negatives. It has no neutral similarity, hence no pseudo-pairs
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ContrastivePair(PairLoss):
         self.miner = miner
 
     def terms(self, pairs: Pairs) -> PairTerms:
-        """The losses of all pairs."""
+        """Losses of all pairs."""
         values = contrastive_pair(
             pairs,
             positive_margin=self.positive_margin,
@@ -64,6 +64,6 @@ class ContrastivePair(PairLoss):
         )
         return terms_of(pairs, values)
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The mean over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Mean over the chosen pairs."""
         return mean_of(pairs, self.terms(pairs), chosen)

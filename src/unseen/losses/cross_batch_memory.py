@@ -1,4 +1,4 @@
-"""Cross-batch memory: any loss over pairs or tuples, also against the embeddings of the batches before."""
+"""Cross-batch memory: any pair or tuple loss, also against the embeddings of previous batches."""
 
 import inspect
 from collections.abc import Sequence
@@ -18,34 +18,33 @@ from unseen.pairs.tuples import Miner, Usage, total
 
 @loss("cross_batch_memory")
 class CrossBatchMemory(nn.Module):
-    r"""The loss of a batch, plus its loss against a queue of the embeddings before it.
+    r"""Cross-batch memory: a loss on the batch plus the same loss against a queue.
 
     .. math:: L(X, X) + w\, L(X, M), \qquad M \leftarrow \text{the newest } m \text{ rows of } (M, X)
 
     ====================  =======================================================================================
     X                     the batch; (X, X) leaves out each sample with itself
     L(X, M)               ``loss`` with the anchors X and the reference set M: any loss over pairs or tuples, with
-                          its miner, which mines both terms
-    M                     the embeddings and labels of the batches before, constants for the gradient, kept as
-                          they were when their batch was trained
-    m                     ``size``, the most that M holds (>= 1)
-    w                     ``memory_weight`` (>= 0), the weight of the second term
-    ``start_step``        the training steps before M counts (>= 0); it is filled from the first one on
-    ``embedding_size``    the width of the embeddings; a run supplies it
+                          its miner, which is used in both terms
+    M                     embeddings and labels of previous batches, constants for the gradient
+    m                     ``size``, capacity of M (>= 1)
+    w                     ``memory_weight`` (>= 0), weight of the second term
+    ``start_step``        training steps before M is used (>= 0); it is filled from the first step on
+    ``embedding_size``    dimension of the embeddings; a run supplies it
     ====================  =======================================================================================
 
-    In training mode a call advances the queue, after its value is known; in evaluation mode it does not. The queue and
-    its counters are buffers in float32 (float64 after ``double()``): a checkpoint holds them. With several processes
-    every one is given the joined batch, as always, and then holds the same queue.
+    In training mode a call enqueues the batch after computing the loss; in evaluation mode it does not. The queue and
+    its counters are buffers in float32 (float64 after ``double()``), so checkpoints contain them. With several
+    processes each one gets the joined batch, as always, and holds the same queue.
 
     Shape:      n embeddings -> scalar of their dtype (at least float32); n may exceed m, the last m rows then stay
     Empty:      while M is empty, and before ``start_step``, only L(X, X)
     Reference:  Wang et al., Cross-Batch Memory for Embedding Learning, CVPR 2020, arXiv:1912.06798
-    Differs:    M enters the queue after the loss, so a sample meets its own batch once, with the gradient of both
-                sides, and never its own copy; the authors, and pytorch-metric-learning, put X into M first, the one
-                keeping the copies and the other taking them out and having no L(X, X). ``indices_tuple`` chooses
-                in L(X, X) only. The authors also begin to fill M at ``start_step``, after 1000 steps
-    Raises:     ConfigError for a loss that takes no reference set
+    Differs:    X is enqueued after the loss, so a sample is never compared with its own copy. The authors and
+                pytorch-metric-learning enqueue X first; the authors keep the copies, pytorch-metric-learning
+                removes them and has no L(X, X). ``indices_tuple`` selects in L(X, X) only. The authors fill M
+                from ``start_step`` on, after 1000 steps
+    Raises:     ConfigError for a loss that does not take a reference set
     """
 
     usage: Usage | None = None
@@ -67,9 +66,9 @@ class CrossBatchMemory(nn.Module):
         accepted = inspect.signature(loss.forward).parameters if isinstance(loss, nn.Module) else {}
         if "ref_emb" not in accepted:
             raise ConfigError(
-                "CrossBatchMemory: loss must be one over pairs or tuples, that takes a reference set",
+                "CrossBatchMemory: loss must be a pair or tuple loss that takes a reference set",
                 got=type(loss).__name__,
-                hint="Use contrastive, triplet, margin, multi_similarity or another with a miner.",
+                hint="Use contrastive, triplet, margin, multi_similarity or another loss with a miner.",
             )
         check_count("CrossBatchMemory", "embedding_size", embedding_size)
         check_count("CrossBatchMemory", "size", size)
@@ -97,11 +96,11 @@ class CrossBatchMemory(nn.Module):
         *,
         key: int | None = None,
     ) -> Tensor:
-        """The loss of a batch; `key` governs what the miner and the loss draw, for each term apart."""
+        """Loss of a batch; the draws of miner and loss derive from `key`, separately for each term."""
         pairs = pairs_of(embeddings, labels)
         if not pairs.is_self:
             raise BatchError(
-                "CrossBatchMemory: pairs have a reference set already", hint="Use the loss without the memory."
+                "CrossBatchMemory: the pairs already have a reference set", hint="Use the loss without the memory."
             )
         if pairs.width != self.embedding_size:
             raise BatchError(
@@ -129,23 +128,23 @@ class CrossBatchMemory(nn.Module):
         return value
 
     def memory(self) -> tuple[Tensor, Tensor]:
-        """A copy of the remembered embeddings and their labels, the oldest first."""
+        """Copy of the queued embeddings and their labels, the oldest first."""
         count = int(self.enqueued)
         oldest = count % self.size if count > self.size else 0
         parts = (slice(oldest, min(count, self.size)), slice(0, oldest))
-        # A copy, as what backward needs must not change when the queue advances.
-        rows, labels = (torch.cat([kept[part] for part in parts]) for kept in (self.queue, self.queue_labels))
+        # A copy, as backward needs it unchanged after the queue advanced.
+        rows, labels = (torch.cat([buffer[part] for part in parts]) for buffer in (self.queue, self.queue_labels))
         return rows, labels
 
     def own_parameters(self) -> list[dict[str, Any]]:
-        """The parameters of the loss."""
+        """Parameter groups of the loss."""
         return own_parameters_of(self.loss)
 
     def _term(
         self, pairs: Pairs, indices_tuple: Sequence[Tensor] | None, reference: tuple[Tensor, ...], key: int | None
     ) -> Tensor:
-        drawn = {"key": key} if self._takes_key else {}
-        return self.loss(pairs.embeddings, pairs.labels, indices_tuple, *reference, **drawn)
+        keywords = {"key": key} if self._takes_key else {}
+        return self.loss(pairs.embeddings, pairs.labels, indices_tuple, *reference, **keywords)
 
     @torch.no_grad()
     def _enqueue(self, rows: Tensor, labels: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Generalized lifted structure: soft hardest positive against soft hardest negative, by raw distances."""
+"""Generalized lifted structure loss: soft hardest positive against soft hardest negative."""
 
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
@@ -13,7 +13,7 @@ from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_
 def generalized_lifted(
     pairs: Pairs, chosen: PairMasks, *, margin: float, nu: float, regularizer: Regularizer
 ) -> LossOutput:
-    """The hinges of the anchors, averaged, and the penalty; formula and symbols are with `GeneralizedLifted`."""
+    """Mean hinge over anchors, plus the length penalty; see `GeneralizedLifted` for the formula."""
     anchors = anchors_of(pairs, chosen)
     rows = limited(pairs.embeddings)
     distance = raw_distance(rows, pairs)
@@ -28,25 +28,25 @@ def generalized_lifted(
 
 @loss("generalized_lifted")
 class GeneralizedLifted(PairLoss):
-    r"""What the soft farthest positive lacks to be nearer than the soft nearest negative.
+    r"""Generalized lifted structure loss: hinge on log-sum-exp of distances.
 
     .. math:: \frac1{|A|} \sum_{a \in A} \Bigl[\log \sum_{p \in P_a} e^{d_{ap}}
               + \log \sum_{n \in N_a} e^{\gamma - d_{an}}\Bigr]_+ + \nu R
 
     ===============  ==========================================================================================
-    d                Euclidean distance of the embeddings as they are, not normalised
-    P_a, N_a         chosen pairs of anchor a, of one class and of two: the miner's, or all
-    A                the anchors with both kinds of pair
-    gamma            ``margin`` (>= 0), by which negatives should be farther than positives
-    nu               weight of the penalty on lengths (>= 0)
+    d                Euclidean distance of the unnormalised embeddings
+    P_a, N_a         chosen positives and negatives of anchor a: those of the miner, or all
+    A                anchors with both kinds of pair
+    gamma            ``margin`` (>= 0), between negatives and positives
+    nu               weight of the length penalty (>= 0)
     R                ``regularizer``: mean squared length of all embeddings of the batch ("squared_norm", the
                      paper of Roth et al.) or their mean length ("norm", its code)
     ===============  ==========================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives or without chosen negatives adds nothing; zero connected to
-                the graph, without R, if none has both. An embedding with a coordinate beyond 1e12 counts as if
-                divided by the constant that brings it there, so that its square stays finite
+    Empty:      anchors without a chosen positive or negative are skipped; zero connected to the graph, without R,
+                if none is left. An embedding with a coordinate beyond 1e12 is scaled down to it, so that
+                its square is finite
     Reference:  Hermans et al., In Defense of the Triplet Loss for Person Re-Identification, 2017, arXiv:1703.07737
     Differs:    a mean over anchors, not a sum; an anchor is not its own positive; R is added as Roth et al.
                 (arXiv:2002.08473) train it: ``nu=0`` is Hermans' loss. Distances are sqrt(d^2 + 1e-8)
@@ -67,8 +67,8 @@ class GeneralizedLifted(PairLoss):
         self.margin, self.nu, self.miner = margin, nu, miner
         self.regularizer: Regularizer = regularizer
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return generalized_lifted(
             pairs, as_masks(pairs, chosen), margin=self.margin, nu=self.nu, regularizer=self.regularizer
         )

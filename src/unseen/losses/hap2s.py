@@ -1,4 +1,4 @@
-"""HAP2S: an anchor's softly farthest positive must be nearer than its softly nearest negative, by a margin."""
+"""HAP2S: hard-aware point-to-set triplet loss."""
 
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
@@ -10,7 +10,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detach_weights: bool) -> LossOutput:
-    """The hinge between the two point-to-set distances, averaged; formula and symbols are with `HAP2S`."""
+    """Mean hinge between the two point-to-set distances; see `HAP2S` for the formula."""
     distance, anchors = pairs.distance, anchors_of(pairs, chosen)
     far = soft_maximum(distance, chosen.positive, temperature=sigma, detach_weights=detach_weights)
     near = soft_minimum(distance, chosen.negative, temperature=sigma, detach_weights=detach_weights)
@@ -20,7 +20,7 @@ def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detac
 
 @loss("hap2s")
 class HAP2S(PairLoss):
-    r"""What the set of positives lacks to be nearer than the set of negatives by a margin.
+    r"""HAP2S loss: hinge between the soft farthest positive and the soft nearest negative.
 
     .. math:: \frac1{|A|} \sum_{i \in A} [D^+_i - D^-_i + m]_+, \qquad
               D^\pm_i = \sum_j w^\pm_{ij} d_{ij}, \quad
@@ -29,17 +29,16 @@ class HAP2S(PairLoss):
 
     ==================  ======================================================================================
     d_ij                Euclidean distance of the normalised embeddings i and j
-    P_i, N_i            chosen pairs of anchor i, of one class and of two: the miner's, or all
-    A                   anchors with a pair of both kinds
-    m                   ``margin`` (>= 0), by which the negatives should be farther than the positives
-    sigma               (> 0): towards 0 only the hardest pair weighs, with large sigma all weigh the same
-    ``detach_weights``  the gradient takes w as constants: that of the anchor-grouped KL robust loss
-                        with gamma = sigma, whose worst-case weights w are; the value stays
+    P_i, N_i            chosen positives and negatives of anchor i: those of the miner, or all
+    A                   anchors with both kinds of pair
+    m                   ``margin`` (>= 0), between negatives and positives
+    sigma               (> 0): towards 0 only the hardest pair counts, with large sigma all count the same
+    ``detach_weights``  w are constants for the gradient, as in the anchor-grouped KL robust loss with
+                        gamma = sigma, whose worst-case weights they are; the value is the same
     ==================  ======================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives or without chosen negatives is not in A; zero connected to the
-                graph if A is empty
+    Empty:      anchors without a chosen positive or negative are skipped; zero connected to the graph if none is left
     Reference:  Yu et al., Hard-Aware Point-to-Set Deep Metric for Person Re-identification, ECCV 2018,
                 arXiv:1807.11206
     Differs:    the exponential weights only (HAP2S_E); the paper states neither sigma nor m
@@ -59,8 +58,8 @@ class HAP2S(PairLoss):
         check_choice("HAP2S", "detach_weights", detach_weights, (True, False))
         self.margin, self.sigma, self.detach_weights, self.miner = margin, sigma, detach_weights, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return hap2s(
             pairs,
             as_masks(pairs, chosen),

@@ -1,4 +1,4 @@
-"""Lifted structure: each anchor's soft least similar positive against its soft most similar negative."""
+"""Lifted structure loss: soft least similar positive against soft most similar negative."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum", "mean"]) -> LossOutput:
-    """The hinges of the anchors, summed or averaged; formula and symbols are with `LiftedStructure`."""
+    """Sum or mean of the hinges of the anchors; see `LiftedStructure` for the formula."""
     anchors = anchors_of(pairs, chosen)
     pull = log_sum_exp(pairs.similarity, chosen.positive, scale=-1, largest=1)
     push = log_sum_exp(pairs.similarity, chosen.negative, largest=1)
@@ -23,25 +23,24 @@ def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum
 
 @loss("lifted_structure")
 class LiftedStructure(PairLoss):
-    r"""What the soft least similar positive lacks to the soft most similar negative.
+    r"""Lifted structure loss: hinge on log-sum-exp of positive and negative similarities.
 
     .. math:: \sum_i \Bigl[\log \sum_{k \in P_i} e^{\lambda - s_{ik}}
                          + \log \sum_{k \in N_i} e^{s_{ik} - \lambda}\Bigr]_+
 
     =============  ==========================================================================
     s_ik           cosine similarity of embeddings i and k
-    P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
-    lambda         cancels, so it is no setting
+    P_i, N_i       chosen positives and negatives of anchor i: those of the miner, or all
+    lambda         cancels, so it is not a setting
     ``reduction``  "sum" over the anchors, or "mean" over those with both kinds of pair
     =============  ==========================================================================
 
-    An anchor with 8 pairs (p, n) or more always pushes: its bracket is at least log(\|P_i\| \|N_i\|) - 2. Its pairs
-    then weigh softmax(-s) among the positives and softmax(s) among the negatives. There is no margin: an anchor with
-    one negative, farther than its one positive (``miners.SemiHard``), never pushes.
+    An anchor with 8 pairs (p, n) or more always has a gradient: its bracket is at least log(\|P_i\| \|N_i\|) - 2. Its
+    pairs then have weights softmax(-s) among the positives and softmax(s) among the negatives. There is no margin: an
+    anchor with one negative, farther than its one positive (``miners.SemiHard``), has no gradient.
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives or without chosen negatives adds 0; zero connected to the
-                graph if none has both
+    Empty:      anchors without a chosen positive or negative are skipped; zero connected to the graph if none is left
     Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
                 arXiv:1912.11194, eq. 3; after Oh Song et al., Deep Metric Learning via Lifted Structured Feature
                 Embedding, CVPR 2016, arXiv:1511.06452
@@ -55,6 +54,6 @@ class LiftedStructure(PairLoss):
         self.miner = miner
         self.reduction: Literal["sum", "mean"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return lifted_structure(pairs, as_masks(pairs, chosen), reduction=self.reduction)

@@ -1,4 +1,4 @@
-"""Margin: positives inside a boundary, negatives outside it, each by a margin; the boundary can be learnt."""
+"""Margin loss: hinges on both sides of a boundary distance, which can be learned."""
 
 from typing import Any, Literal
 
@@ -27,9 +27,9 @@ def margin(
     nu: float,
     normalizer: Normalizer,
 ) -> LossOutput:
-    """The margin value over chosen triplets, or all that the chosen pairs form; formula with `Margin`.
+    """Margin loss over the chosen triplets, or all that the chosen pairs form; see `Margin` for the formula.
 
-    `boundary` is one number for all anchors or a vector with one for each.
+    `boundary` is beta: a scalar, or a vector with one number per anchor.
     """
     if isinstance(chosen, Triplets):
         beta = boundary if boundary.ndim == 0 else boundary[chosen.anchor]
@@ -59,30 +59,30 @@ def margin(
 
 @loss("margin")
 class Margin(PairLoss):
-    r"""What positives lack to be inside a boundary and negatives outside, each by a margin.
+    r"""Margin loss: hinges on d(a, p) and d(a, n) around a boundary, over triplets.
 
     .. math:: \frac1{A} \sum_{(a,p,n) \in T} \bigl([d_{ap} - \beta + \gamma]_+ + [\beta - d_{an} + \gamma]_+\bigr)
               + \nu \sum_{(a,p,n) \in T} \beta
 
     ==============  ============================================================================================
     d               Euclidean distance of normalised embeddings
-    T               the miner's triplets; without a miner all triplets of the batch
-    beta            the boundary, or where learning it starts
-    ``beta_mode``   the boundary is "constant", or learnt: one ("global"), or one for each class of the anchor
+    T               triplets of the miner, or all triplets of the batch
+    beta            boundary, or its initial value if it is learned
+    ``beta_mode``   the boundary is "constant", or learned: one ("global"), or one for each class of the anchor
                     ("per_class", needs ``num_classes``)
-    beta_lr         learning rate of a learnt boundary; None takes the optimiser's own. No weight decay
-    gamma           ``margin`` (>= 0), which is kept on either side of the boundary
+    beta_lr         learning rate of a learned boundary; None: that of the optimiser. No weight decay
+    gamma           ``margin`` (>= 0), on either side of the boundary
     A               ``normalizer``: brackets above 0 ("active_pairs"), triplets with at least one such bracket
                     ("active_triplets", the code of Roth et al.), or 1 ("none"); never below 1
-    nu              weight of the boundary's own size (>= 0)
+    nu              weight of the regulariser on the boundary (>= 0)
     ==============  ============================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without positives or negatives has no triplet; zero connected to the graph if none has
+    Empty:      anchors without positives or negatives have no triplet; zero connected to the graph without triplets
     Reference:  Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017, arXiv:1706.07567
     Differs:    the boundary is constant unless ``beta_mode`` says otherwise; the paper's mining is
                 ``miners.DistanceWeighted``
-    Raises:     BatchError for a label outside 0 .. num_classes - 1 when each class has its boundary
+    Raises:     BatchError for a label outside 0 .. num_classes - 1 with ``beta_mode="per_class"``
     """
 
     def __init__(
@@ -108,17 +108,17 @@ class Margin(PairLoss):
         if num_classes is not None:
             check_count("Margin", "num_classes", num_classes)
         elif beta_mode == "per_class":
-            raise ConfigError("Margin: a boundary for each class needs num_classes", hint="Use num_classes=....")
+            raise ConfigError("Margin: beta_mode 'per_class' needs num_classes", hint="Pass num_classes.")
         self.margin, self.beta, self.beta_mode, self.beta_lr, self.nu = margin, beta, beta_mode, beta_lr, nu
         self.normalizer: Normalizer = normalizer
         self.num_classes, self.miner = num_classes, miner
         if beta_mode == "global":
             self.boundary = nn.Parameter(torch.tensor(float(beta)))
-        elif beta_mode == "per_class":
+        elif num_classes is not None and beta_mode == "per_class":
             self.boundary = nn.Parameter(torch.full((num_classes,), float(beta)))
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen triplets."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen triplets."""
         return margin(
             pairs,
             chosen,
@@ -129,7 +129,7 @@ class Margin(PairLoss):
         )
 
     def own_parameters(self) -> list[dict[str, Any]]:
-        """The boundary, when it is learnt."""
+        """The boundary, if it is learned."""
         if self.beta_mode == "constant":
             return []
         return [{"params": [self.boundary], "lr": self.beta_lr, "weight_decay": 0.0}]

@@ -1,4 +1,4 @@
-"""Multi-similarity: each pair weighs by how it compares with the other pairs of its anchor."""
+"""Multi-similarity loss: pairs weighted by their similarity relative to the other pairs of the anchor."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ def multi_similarity(
     threshold: float,
     reduction: Literal["batch", "kept"],
 ) -> LossOutput:
-    """The softly counted violating pairs of each anchor, averaged; formula and symbols are with `MultiSimilarity`."""
+    """Mean over anchors of both log-sums; see `MultiSimilarity` for the formula."""
     anchors = anchors_of(pairs, chosen)
     pull = log1p_sum_exp(pairs.similarity, chosen.positive, scale=-alpha, center=threshold, largest=1) / alpha
     push = log1p_sum_exp(pairs.similarity, chosen.negative, scale=beta, center=threshold, largest=1) / beta
@@ -31,23 +31,22 @@ def multi_similarity(
 
 @loss("multi_similarity")
 class MultiSimilarity(PairLoss):
-    r"""Mean over anchors of their softly counted violating pairs.
+    r"""Multi-similarity loss: log(1 + sum of exponentials) over positive and negative pairs.
 
     .. math:: \frac1n \sum_i \tfrac1\alpha \log\bigl[1 + \sum_{k \in P_i} e^{-\alpha (s_{ik} - \lambda)}\bigr]
                             + \tfrac1\beta  \log\bigl[1 + \sum_{k \in N_i} e^{ \beta (s_{ik} - \lambda)}\bigr]
 
     =============  ==========================================================================
     s_ik           cosine similarity of embeddings i and k
-    P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
-    alpha          sharpness of the pull (> 0)
-    beta           sharpness of the push (> 0)
-    lambda         ``threshold``, the similarity that counts as neutral
+    P_i, N_i       chosen positives and negatives of anchor i: those of the miner, or all
+    alpha          sharpness for positives (> 0)
+    beta           sharpness for negatives (> 0)
+    lambda         ``threshold``, neutral similarity
     ``reduction``  n counts all anchors ("batch") or those with both kinds of pair ("kept")
     =============  ==========================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives or without chosen negatives adds 0; zero connected to the
-                graph if none has both
+    Empty:      anchors without a chosen positive or negative add 0; zero connected to the graph if none is left
     Reference:  Wang et al., Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, CVPR 2019,
                 arXiv:1904.06627
     Differs:    the paper's pair mining is a miner here: ``miners.MultiSimilarity``; without it all pairs count. The
@@ -71,8 +70,8 @@ class MultiSimilarity(PairLoss):
         self.alpha, self.beta, self.threshold, self.miner = alpha, beta, threshold, miner
         self.reduction: Literal["batch", "kept"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return multi_similarity(
             pairs,
             as_masks(pairs, chosen),

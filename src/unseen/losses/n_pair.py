@@ -1,4 +1,4 @@
-"""N-pair: an anchor's positive against all its negatives at once, by raw inner products."""
+"""N-pair loss: one positive against all negatives of an anchor, by inner products."""
 
 import torch
 
@@ -22,9 +22,9 @@ def n_pair(
     embedding_divisor: float = 1.0,
     exponent_limit: float | None = None,
 ) -> LossOutput:
-    """The softly counted negatives of each anchor, averaged, and the penalty; formula with `NPair`.
+    """Mean N-pair term over anchors, plus the length penalty; see `NPair` for the formula.
 
-    `chosen` has at most one positive a row. `exponent_limit` clamps the differences of products to both sides.
+    `chosen` has at most one positive per row. `exponent_limit` clamps the differences of products on both sides.
     """
     anchors = anchors_of(pairs, chosen)
     rows = limited(pairs.embeddings if embedding_divisor == 1 else pairs.embeddings / embedding_divisor)
@@ -40,29 +40,29 @@ def n_pair(
 
 @loss("n_pair")
 class NPair(PairLoss):
-    r"""Mean over anchors of their negatives, softly counted against one positive.
+    r"""N-pair loss: log(1 + sum of exp(f_a f_n - f_a f_p)) over the negatives of each anchor.
 
     .. math:: \frac1{|A|} \sum_{a \in A} \log\Bigl[1 + \sum_{n \in N_a} e^{f_a \cdot f_n - f_a \cdot f_p}\Bigr] + \nu R
 
     =====================  ====================================================================================
-    f                      the embeddings as they are, not normalised
-    p                      one positive of a, drawn with the key from the chosen ones: the miner's, or all
-    N_a                    the chosen negatives of a: the miner's, or all
-    A                      the anchors with a positive and a negative
-    nu                     weight of the penalty on lengths (>= 0)
+    f                      unnormalised embeddings
+    p                      one positive of a, drawn uniformly from the chosen ones
+    N_a                    chosen negatives of a: those of the miner, or all
+    A                      anchors with a positive and a negative
+    nu                     weight of the length penalty (>= 0)
     R                      ``regularizer``: mean squared length of all embeddings of the batch ("squared_norm",
                            the papers) or their mean length ("norm", the code of Roth et al.)
-    ``embedding_divisor``  the embeddings are divided by it first, in R too (>= 1); the code of Roth et al. takes
+    ``embedding_divisor``  embeddings are divided by it first, also in R (>= 1); the code of Roth et al. takes
                            4 for BN-Inception
     =====================  ====================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives or without chosen negatives adds nothing; zero connected to
-                the graph, without R, if none has both. An embedding with a coordinate beyond 1e12 counts as if
-                divided by the constant that brings it there, so that its square stays finite
+    Empty:      anchors without a chosen positive or negative are skipped; zero connected to the graph, without R,
+                if none is left. An embedding with a coordinate beyond 1e12 is scaled down to it, so that
+                its square is finite
     Reference:  Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NeurIPS 2016
     Differs:    every sample with a positive and a negative is an anchor, as Roth et al. (arXiv:2002.08473) train
-                it; Sohn takes one pair a class. Of several tuples given for an anchor, one positive is used
+                it; Sohn takes one pair per class. Of several tuples of an anchor, one positive is used
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class NPair(PairLoss):
         self.nu, self.embedding_divisor, self.miner = nu, embedding_divisor, miner
         self.regularizer: Regularizer = regularizer
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the drawn tuples."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs, with one random positive per anchor."""
         return n_pair(
             pairs,
             with_one_positive(pairs, chosen, key),

@@ -1,4 +1,4 @@
-"""Normalised softmax: classification of unit embeddings by unit class vectors at a temperature."""
+"""Normalised softmax loss: classification of unit embeddings with unit class vectors."""
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -12,26 +12,26 @@ from unseen.pairs.tuples import LossOutput
 
 
 def normalized_softmax(pairs: Pairs, proxies: Tensor, *, temperature: float) -> LossOutput:
-    """The mean cross-entropy of cosine logits over all classes; formula and symbols are with `NormalizedSoftmax`."""
+    """Mean cross-entropy of cosine logits over all classes; see `NormalizedSoftmax` for the formula."""
     logits = inner_products(pairs.normalized, unit_vectors(proxies)) / temperature
     return LossOutput(cross_entropy(logits, pairs.labels), len(pairs), len(pairs))
 
 
 @loss("normalized_softmax")
 class NormalizedSoftmax(ProxyLoss):
-    r"""Mean cross-entropy of the cosines between embeddings and learnt class vectors.
+    r"""Normalised softmax loss: cross-entropy of the cosines to learned class vectors.
 
     .. math:: -\frac1n \sum_i \log \frac{e^{c_{i y_i} / T}}{\sum_c e^{c_{ic} / T}}
 
     ===============  ===================================================================================
-    c_ic             cosine of embedding i and class vector c, over all training classes
+    c_ic             cosine of embedding i and class vector c, for all training classes
     T                ``temperature`` (> 0) by which the cosines are divided
-    ``proxy_lr``     learning rate of the class vectors; None takes the optimiser's own. No weight decay
-    ``seed``         the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn from it
+    ``proxy_lr``     learning rate of the class vectors; None: that of the optimiser. No weight decay
+    ``seed``         the class vectors start at U(-1, 1)/sqrt(embedding_size), drawn with it
     ===============  ===================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      every embedding has its class vector, so every batch counts; one class in all gives 0
+    Empty:      never: every embedding has a class vector; 0 with a single class
     Reference:  Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC 2019, arXiv:1811.12649
     Differs:    nothing; Roth et al. (arXiv:2002.08473) print it without the class itself in the denominator
     Raises:     BatchError for a label outside 0 .. num_classes - 1
@@ -52,6 +52,6 @@ class NormalizedSoftmax(ProxyLoss):
         check_above("NormalizedSoftmax", "temperature", temperature, 0)
         self.temperature = temperature
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
-        """The value over the batch."""
+    def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
+        """Loss of the batch."""
         return normalized_softmax(pairs, proxies, temperature=self.temperature)

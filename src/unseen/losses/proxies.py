@@ -1,4 +1,4 @@
-"""Classes: what losses with parameters for each class share: a check of the labels and how proxies start."""
+"""Shared by losses with parameters per class: a check of the labels, and initial proxies."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ Start = Literal["normal", "uniform"]
 
 
 def check_classes(owner: str, pairs: Pairs, num_classes: int, embedding_size: int | None = None) -> None:
-    """Refuse labels outside 0 .. num_classes - 1, and embeddings of another width than the proxies."""
+    """Refuse labels outside 0 .. num_classes - 1, and embeddings whose dimension is not that of the proxies."""
     if embedding_size is not None and pairs.width != embedding_size:
         raise BatchError(
             f"{owner}: embeddings must have the {embedding_size} columns of the proxies",
@@ -22,7 +22,7 @@ def check_classes(owner: str, pairs: Pairs, num_classes: int, embedding_size: in
     lowest, highest = torch.aminmax(pairs.labels)
     if lowest < 0 or highest >= num_classes:
         raise BatchError(
-            f"{owner}: labels must be 0 to {num_classes - 1}, the training classes by number",
+            f"{owner}: labels must be 0 to {num_classes - 1}, the indices of the training classes",
             got=[int(lowest), int(highest)],
         )
 

@@ -1,4 +1,4 @@
-"""Proxy anchor: one learnt proxy a class pulls its samples and pushes all others, hardest first."""
+"""Proxy-Anchor loss: a learned proxy per class is the anchor of all samples of the batch."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from unseen.pairs.tuples import LossOutput
 
 
 def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) -> LossOutput:
-    """The soft hinges of every proxy over the batch; formula and symbols are with `ProxyAnchor`."""
+    """Mean over proxies of both log-sums; see `ProxyAnchor` for the formula."""
     cosine = inner_products(unit_vectors(proxies), pairs.normalized)
     classes = torch.arange(len(proxies), device=proxies.device)
     is_own = classes.unsqueeze(1) == pairs.labels
@@ -24,24 +24,24 @@ def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) 
 
 @loss("proxy_anchor")
 class ProxyAnchor(ProxyLoss):
-    r"""Proxies as anchors: soft hinges of each class's proxy over the samples of the batch.
+    r"""Proxy-Anchor loss: log(1 + sum of exponentials) over the batch for each class proxy.
 
     .. math:: \frac1{|P^+|} \sum_{p \in P^+} \log\bigl[1 + \sum_{i: y_i = p} e^{-\alpha (c_{ip} - \delta)}\bigr]
               + \frac1C \sum_p \log\bigl[1 + \sum_{i: y_i \ne p} e^{\alpha (c_{ip} + \delta)}\bigr]
 
     ===============  ================================================================================
     c_ip             cosine of embedding i and proxy p
-    P^+, C           the proxies whose class is in the batch; the number of all proxies
+    P^+, C           proxies of classes in the batch; number of all proxies
     alpha            sharpness (> 0)
     delta            ``margin`` (>= 0): cosines should be above it for positives, below -delta for negatives
-    ``proxy_lr``     learning rate of the proxies; None takes the optimiser's own. No weight decay
-    ``seed``         the proxies start at N(0, 1)/8, drawn from it
+    ``proxy_lr``     learning rate of the proxies; None: that of the optimiser. No weight decay
+    ``seed``         the proxies start at N(0, 1)/8, drawn with it
     ===============  ================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      every embedding has its proxy, so every batch counts; a class that is absent has no pull
+    Empty:      never: every embedding has a proxy; the proxies of absent classes are not in the first term
     Reference:  Kim et al., Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, arXiv:2003.13911
-    Differs:    nothing; Milbich et al. weigh a proxy by its number of samples (equal when all have as many)
+    Differs:    nothing; Milbich et al. weight a proxy by its number of samples (equal when all have as many)
     Raises:     BatchError for a label outside 0 .. num_classes - 1
     """
 
@@ -62,6 +62,6 @@ class ProxyAnchor(ProxyLoss):
         check_at_least("ProxyAnchor", "margin", margin, 0)
         self.alpha, self.margin = alpha, margin
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
-        """The value over the batch."""
+    def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
+        """Loss of the batch."""
         return proxy_anchor(pairs, proxies, alpha=self.alpha, margin=self.margin)

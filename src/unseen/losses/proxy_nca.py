@@ -1,4 +1,4 @@
-"""Proxy NCA: an embedding near the learnt proxy of its class and far from the proxies of all others."""
+"""Proxy-NCA loss: neighbourhood components analysis with a learned proxy per class."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from unseen.pairs.tuples import LossOutput
 
 
 def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> LossOutput:
-    """The mean log-ratio of own to foreign proxies; formula and symbols are with `ProxyNCA`."""
+    """Mean over samples of the log-ratio of their own to all other proxies; see `ProxyNCA` for the formula."""
     cosine = inner_products(pairs.normalized, unit_vectors(proxies))  # n x C
     own_class = pairs.labels.unsqueeze(1)
     is_other = torch.arange(len(proxies), device=own_class.device) != own_class
@@ -25,21 +25,20 @@ def proxy_nca(pairs: Pairs, proxies: Tensor, *, radius: float) -> LossOutput:
 
 @loss("proxy_nca")
 class ProxyNCA(ProxyLoss):
-    r"""Squared distance to the own proxy against the softly nearest of all other proxies.
+    r"""Proxy-NCA loss: softmax over squared distances to the class proxies.
 
     .. math:: \frac1n \sum_i \Bigl( d^2_{i y_i} + \log \sum_{c \ne y_i} e^{-d^2_{ic}} \Bigr)
 
     ===============  ================================================================================
-    d_ic             Euclidean distance of embedding i and proxy c, both brought to length ``radius``
+    d_ic             Euclidean distance of embedding i and proxy c, both scaled to length ``radius``
     ``radius``       scales every exponent by its square (> 0)
-    ``proxy_lr``     learning rate of the proxies; None takes the optimiser's own. No weight decay
-    ``seed``         the proxies start at N(0, 1)/8, drawn from it
+    ``proxy_lr``     learning rate of the proxies; None: that of the optimiser. No weight decay
+    ``seed``         the proxies start at N(0, 1)/8, drawn with it
     ===============  ================================================================================
 
-    Shape:      n embeddings -> scalar of their dtype (at least float32); it may be negative, as the own proxy is not
-                in the sum
-    Empty:      every embedding has its proxy, so every batch counts; one class in all leaves nothing to compare with:
-                zero connected to the graph
+    Shape:      n embeddings -> scalar of their dtype (at least float32); it may be negative, as the sum leaves out
+                the own proxy
+    Empty:      never: every embedding has a proxy; with a single class zero connected to the graph
     Reference:  Movshovitz-Attias et al., No Fuss Distance Metric Learning using Proxies, ICCV 2017, arXiv:1703.07464
     Differs:    distances are squared and the radius is 3, as in the code of Roth et al. (arXiv:2002.08473), who print
                 them unsquared and without a radius
@@ -61,6 +60,6 @@ class ProxyNCA(ProxyLoss):
         check_above("ProxyNCA", "radius", radius, 0)
         self.radius = radius
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
-        """The value over the batch."""
+    def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
+        """Loss of the batch."""
         return proxy_nca(pairs, proxies, radius=self.radius)

@@ -1,4 +1,4 @@
-"""Quadruplet: a positive pair must be nearer than its anchor's negative, and than a pair of two other classes."""
+"""Quadruplet loss: triplet loss plus hinges on pairs of two other classes."""
 
 import torch
 from torch import Tensor
@@ -15,9 +15,9 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 def quadruplet(
     pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, second_margin: float, key: int | None
 ) -> LossOutput:
-    """Both hinges over chosen triplets, or over all that the chosen pairs form; formula with `Quadruplet`.
+    """Both hinges over the chosen triplets, or all that the chosen pairs form; see `Quadruplet` for the formula.
 
-    `key` governs the draw of the fourth samples; only triplets need one.
+    `key` determines the fourth samples, which are drawn for triplets only.
     """
     if isinstance(chosen, Triplets):
         fourth, has_fourth = fourth_samples(pairs, chosen, key_from_torch() if key is None else key)
@@ -44,12 +44,12 @@ def quadruplet(
 
 
 def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, Tensor]:
-    """For each triplet a row of a third class, uniform over all such rows, and whether there is one.
+    """For each triplet a uniformly drawn row of a third class, and whether there is one.
 
-    Sorted by class, the two classes to avoid are two blocks: a number below what is left is moved past them.
+    Sorted by class, the two classes to avoid are two blocks: an index among all other rows is moved past them.
     """
     inverse = torch.cat((pairs.labels, pairs.ref_labels)).unique(return_inverse=True)[1]
-    # Classes in the order in which they appear, so that their names do not govern the draw.
+    # Classes in order of appearance, so that the draw does not depend on their labels.
     appears = torch.full_like(inverse, len(inverse))
     appears.scatter_reduce_(0, inverse, torch.arange(len(inverse), device=inverse.device), "amin")
     classes = appears[inverse]
@@ -59,38 +59,38 @@ def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, 
     start = torch.searchsorted(labels, blocks)
     size = torch.searchsorted(labels, blocks, right=True) - start
     size[1] *= first != second  # triplets (a, a, p) avoid one class only
-    left = len(labels) - size.sum(0)
+    num_left = len(labels) - size.sum(0)
     numbers = torch.rand(len(first), generator=torch_generator(derive(key, "fourth sample")), dtype=torch.float64)
-    # A hair below 1, so that a share of what is left never rounds up to all of it.
-    place = (numbers.mul_(1 - 2**-40).to(left.device) * left).long()
+    # Slightly below 1, so that number x num_left never rounds up to num_left.
+    position = (numbers.mul_(1 - 2**-40).to(num_left.device) * num_left).long()
     for block in range(2):
-        place += (place >= start[block]) * size[block]
-    return order[place.clamp_(max=len(labels) - 1)], left > 0
+        position += (position >= start[block]) * size[block]
+    return order[position.clamp_(max=len(labels) - 1)], num_left > 0
 
 
 @loss("quadruplet")
 class Quadruplet(PairLoss):
-    r"""What positive pairs lack to be nearer than their negatives and than other classes' pairs.
+    r"""Quadruplet loss: triplet hinges plus hinges against pairs of two other classes.
 
     .. math:: \frac1{|T|} \sum_{(i,j,k) \in T} [d_{ij} - d_{ik} + \gamma_1]_+
               + \frac1{|Q|} \sum_{(i,j,k,l) \in Q} [d_{ij} - d_{lk} + \gamma_2]_+
 
     ==============  =========================================================================================
     d               Euclidean distance of normalised embeddings
-    T               triplets of an anchor, a positive and a negative: the miner's, or all of the batch
+    T               triplets of the miner, or all triplets of the batch
     Q               those triplets, each with one l of a third class, drawn uniformly by the key. Without a
                     miner, or with one that chooses pairs: all chosen positive pairs (i, j) with all chosen
                     negative pairs (l, k) of two other classes; nothing is drawn
-    gamma_1         ``margin`` (>= 0), by which the anchor's own negative should be farther
-    gamma_2         ``second_margin`` (>= 0), by which pairs of two other classes should be farther
+    gamma_1         ``margin`` (>= 0), margin of the triplet term
+    gamma_2         ``second_margin`` (>= 0), margin of the second term
     ==============  =========================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without positives or negatives has no triplet; with fewer than three classes the second
+    Empty:      anchors without positives or negatives have no triplet; with fewer than three classes the second
                 term is 0; zero connected to the graph if both are empty
     Reference:  Chen et al., Beyond Triplet Loss: A Deep Quadruplet Network for Person Re-identification, CVPR 2017,
                 arXiv:1704.01719
-    Differs:    un-squared distances and the margins that Roth et al. (arXiv:2002.08473) print, without their
+    Differs:    unsquared distances and the margins that Roth et al. (arXiv:2002.08473) print, without their
                 misprint in the second term; their code has 0.2 for both margins
     """
 
@@ -100,6 +100,6 @@ class Quadruplet(PairLoss):
         check_at_least("Quadruplet", "second_margin", second_margin, 0)
         self.margin, self.second_margin, self.miner = margin, second_margin, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen triplets."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen triplets."""
         return quadruplet(pairs, chosen, margin=self.margin, second_margin=self.second_margin, key=key)

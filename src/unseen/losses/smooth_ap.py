@@ -1,4 +1,4 @@
-"""Smooth AP: one minus the average precision of each query, with ranks counted by a sigmoid."""
+"""Smooth-AP: one minus average precision, with ranks smoothed by a sigmoid."""
 
 import torch
 
@@ -12,7 +12,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutput:
-    """One minus the smoothed average precision of the queries; formula and symbols are with `SmoothAP`."""
+    """One minus the smoothed average precision of the queries; see `SmoothAP` for the formula."""
     columns, num_positives = selected_columns(chosen.positive)
     is_positive = torch.arange(columns.shape[1], device=columns.device) < num_positives.unsqueeze(1)
     positives = pairs.similarity.gather(1, columns)  # n x the largest number of positives
@@ -27,7 +27,7 @@ def smooth_ap(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOut
 
 @loss("smooth_ap")
 class SmoothAP(PairLoss):
-    r"""One minus the mean over queries of their average precision, smoothed to have a gradient.
+    r"""Smooth-AP: one minus the mean average precision, with sigmoid-smoothed ranks.
 
     .. math:: 1 - \frac1{|Q|} \sum_{q \in Q} \frac1{|P_q|} \sum_{i \in P_q}
               \frac{1 + \sum_{j \in P_q, j \ne i} g_{ij}}
@@ -36,17 +36,17 @@ class SmoothAP(PairLoss):
 
     ==========  =========================================================================
     s_qj        cosine similarity of embeddings q and j
-    P_q, N_q    chosen pairs of query q, of one class and of two: the miner's, or all
+    P_q, N_q    chosen positives and negatives of query q: those of the miner, or all
     Q           queries with a positive
     tau         ``temperature`` (> 0): towards 0 the ranks, and the precision, become exact
     ==========  =========================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32), from 0 to 1
-    Empty:      a query without positives is not in Q; one without negatives is perfect; zero connected to the
-                graph if Q is empty
+    Empty:      queries without positives are skipped; one without negatives has precision 1; zero connected to the
+                graph without queries
     Reference:  Brown et al., Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV 2020,
                 arXiv:2007.12163
-    Differs:    classes may have any sizes and the batch any order; a query is never among its own positives
+    Differs:    classes may have any sizes and the batch any order; a query is not its own positive
     """
 
     def __init__(self, *, temperature: float = 0.01, miner: Miner | None = None) -> None:
@@ -54,6 +54,6 @@ class SmoothAP(PairLoss):
         check_above("SmoothAP", "temperature", temperature, 0)
         self.temperature, self.miner = temperature, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return smooth_ap(pairs, as_masks(pairs, chosen), temperature=self.temperature)

@@ -1,4 +1,4 @@
-"""SNR: positives must carry less noise about their anchor than negatives do, by a margin."""
+"""SNR loss: triplet loss on noise-to-signal ratios of unnormalised embeddings."""
 
 import math
 from typing import Any, NamedTuple
@@ -21,19 +21,19 @@ NO_SPREAD = -1e4
 
 
 class Signals(NamedTuple):
-    """Embeddings around the mean of their own coordinates: unit vectors, log of their lengths, whether they vary.
+    """Embeddings centred on the mean of their coordinates: unit vectors, log lengths, and whether they vary at all.
 
-    `lean` is the sum of the coordinates of the whole embeddings at length 1; of rows that vary.
+    `coordinate_sum` is the sum of the coordinates of the unit-length embedding, of rows that vary.
     """
 
     direction: Tensor
     log_spread: Tensor
-    lean: Tensor
+    coordinate_sum: Tensor
     is_varied: Tensor
 
 
 def signals_of(embeddings: Tensor) -> Signals:
-    """The signals of raw embeddings; rows whose coordinates are all equal, up to rounding, do not vary."""
+    """Signals of unnormalised embeddings; rows whose coordinates are equal up to rounding do not vary."""
     return Signals(*_Signals.apply(embeddings))
 
 
@@ -63,7 +63,7 @@ class _Signals(torch.autograd.Function):
     @first_order("SNR")
     def backward(context: Any, to_direction: Tensor, to_log_spread: Tensor, to_lean: Tensor, _: Any) -> Tensor:
         direction, largest, mean, length, inverse, whole, lean = context.saved_tensors
-        # A row is f = length direction + mean. Its lean, 1.f / |f|, has the slope (1 - lean f / |f|) / |f|.
+        # A row is f = length direction + mean; the sum of f / |f| has the slope (1 - sum f / |f|) / |f|.
         pressure, tilt = to_lean.unsqueeze(1) / whole, lean / whole
         along = (to_direction * direction).sum(1, keepdim=True) - to_log_spread.unsqueeze(1)
         gradient = to_direction * inverse
@@ -79,7 +79,7 @@ def noise_to_signal(correlation: Tensor, log_anchor: Tensor, log_other: Tensor) 
 
 
 def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regularization: float) -> LossOutput:
-    """The SNR value over chosen triplets, or over all that the chosen pairs form; formula with `SNR`."""
+    """SNR loss over the chosen triplets, or all that the chosen pairs form; see `SNR` for the formula."""
     signals = signals_of(pairs.embeddings)
     others = signals if pairs.is_self else signals_of(pairs.ref_embeddings)
     correlation = inner_products(signals.direction, others.direction)
@@ -97,33 +97,34 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
     else:
         is_anchor = chosen.positive.any(1) & chosen.negative.any(1) & signals.is_varied
         noise = noise_to_signal(correlation, signals.log_spread.unsqueeze(1), others.log_spread)
-        hinges = triplet_hinges(noise, *(mask & is_anchor.unsqueeze(1) for mask in chosen), margin)
+        positive, negative = (mask & is_anchor.unsqueeze(1) for mask in chosen)
+        hinges = triplet_hinges(noise, positive, negative, margin)
     value = hinges.total / hinges.num_active.clamp(min=1)
     if regularization:
-        value = value + regularization * masked_mean(signals.lean.abs(), is_anchor)
+        value = value + regularization * masked_mean(signals.coordinate_sum.abs(), is_anchor)
     return LossOutput(value, hinges.num_terms, hinges.num_active)
 
 
 @loss("snr")
 class SNR(PairLoss):
-    r"""What a positive's noise about its anchor lacks to be below a negative's by a margin.
+    r"""Signal-to-noise-ratio loss: triplet hinges on the ratio Var(f_a - f_j) / Var(f_a).
 
     .. math:: \frac1{A} \sum_{(a,p,n) \in T} [v_{ap} - v_{an} + \gamma]_+ + \frac\lambda{|B|} \sum_{a \in B}
               \Bigl|\sum_m e_{am}\Bigr|, \qquad v_{ij} = \frac{\mathrm{Var}_m(f_{im} - f_{jm})}{\mathrm{Var}_m(f_{im})}
 
     ==========  ===========================================================================================
-    f_i, e_i    the raw embedding and the same at length 1; m runs over the coordinates
-    v_ij        noise-to-signal ratio: of the variance over the coordinates; not symmetric
-    T           the miner's triplets; without a miner all triplets of the batch
-    A           the number of triplets above 0, at least 1
-    B           the anchors that occur in T, each once
-    gamma       ``margin`` (> 0), by which a negative's ratio should be larger
-    lambda      ``regularization`` (>= 0), the weight of coordinates that do not sum to 0
+    f_i, e_i    unnormalised and unit-length embedding; m runs over the coordinates
+    v_ij        noise-to-signal ratio of variances over the coordinates; not symmetric
+    T           triplets of the miner, or all triplets of the batch
+    A           number of triplets above 0, at least 1
+    B           anchors that occur in T, each once
+    gamma       ``margin`` (> 0), between the ratios of negatives and positives
+    lambda      ``regularization`` (>= 0), weight of the zero-mean regulariser
     ==========  ===========================================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without positives or negatives has no triplet, nor has one whose coordinates are all equal
-                (its variance is 0, or below what its precision resolves); zero connected to the graph if none is left
+    Empty:      anchors without positives or negatives have no triplet, nor do those whose coordinates are all equal
+                (variance 0, or below the precision); zero connected to the graph without triplets
     Reference:  Yuan et al., Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric Learning, CVPR 2019,
                 arXiv:1904.02616
     Differs:    Roth et al. (arXiv:2002.08473) print the ratio without squares, and their code drops lambda when it
@@ -136,6 +137,6 @@ class SNR(PairLoss):
         check_at_least("SNR", "regularization", regularization, 0)
         self.margin, self.regularization, self.miner = margin, regularization, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen triplets."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen triplets."""
         return snr(pairs, chosen, margin=self.margin, regularization=self.regularization)

@@ -1,4 +1,4 @@
-"""SoftTriple: classification by several learnt centres a class, the nearest of them counting most."""
+"""SoftTriple loss: classification with several learned centres per class."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ SPREAD_EPSILON = 1e-5
 
 
 def soft_triple(pairs: Pairs, centers: Tensor, *, scale: float, margin: float, gamma: float, tau: float) -> LossOutput:
-    """The mean cross-entropy plus the spread of the centres, C x K x d; formula and symbols are with `SoftTriple`."""
+    """Mean cross-entropy plus the regulariser of the centres (C x K x d); see `SoftTriple` for the formula."""
     classes, per_class, _ = centers.shape
     unit = unit_vectors(centers.flatten(0, 1))
     cosine = inner_products(pairs.normalized, unit).view(-1, classes, per_class)  # n x C x K
@@ -39,7 +39,7 @@ def spread_of(centers: Tensor) -> Tensor:
 
 @loss("soft_triple")
 class SoftTriple(ProxyLoss):
-    r"""Mean cross-entropy of softly nearest centres, and a pull among the centres of a class.
+    r"""SoftTriple loss: cross-entropy over several learned centres per class.
 
     .. math:: -\frac1n \sum_i \log \frac{e^{\lambda (S_{i y_i} - \delta)}}
                                         {e^{\lambda (S_{i y_i} - \delta)} + \sum_{c \ne y_i} e^{\lambda S_{ic}}}
@@ -48,18 +48,18 @@ class SoftTriple(ProxyLoss):
 
     =====================  ==============================================================================
     s_ic^k                 cosine of embedding i and centre k of class c, over all training classes
-    w_c^k                  the centres at length 1; their squared distances get 1e-5 before the root
+    w_c^k                  unit-length centres; 1e-5 is added to their squared distances before the root
     C, K                   ``num_classes``; ``centers_per_class`` (>= 1; with 1 the second term is absent)
     lambda                 ``scale`` (> 0), which multiplies the similarities
-    delta                  ``margin`` (>= 0), which is taken off the similarity to the own class
-    gamma                  softness (> 0): towards 0 the nearest centre counts, with large gamma the mean of them
-    tau                    weight of the pull among centres (>= 0)
-    ``proxy_lr``           learning rate of the centres; None takes the optimiser's own. No weight decay
-    ``seed``               the centres start at U(-1, 1)/sqrt(embedding_size), drawn from it
+    delta                  ``margin`` (>= 0), subtracted from the similarity to the true class
+    gamma                  temperature (> 0): towards 0 the nearest centre counts, with large gamma the mean of all
+    tau                    weight of the centre regulariser (>= 0)
+    ``proxy_lr``           learning rate of the centres; None: that of the optimiser. No weight decay
+    ``seed``               the centres start at U(-1, 1)/sqrt(embedding_size), drawn with it
     =====================  ==============================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      every embedding has its centres, so every batch counts; one class in all leaves the second term
+    Empty:      never: every embedding has centres; with a single class only the second term is left
     Reference:  Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019, arXiv:1909.05235
     Differs:    scale 8 and 2 centres, as Roth et al. (arXiv:2002.08473) have it; the paper's are 20 and 10
     Raises:     BatchError for a label outside 0 .. num_classes - 1
@@ -94,6 +94,6 @@ class SoftTriple(ProxyLoss):
         self.centers_per_class = centers_per_class
         self.scale, self.margin, self.gamma, self.tau = scale, margin, gamma, tau
 
-    def outcome(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
-        """The value over the batch."""
+    def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
+        """Loss of the batch."""
         return soft_triple(pairs, proxies, scale=self.scale, margin=self.margin, gamma=self.gamma, tau=self.tau)

@@ -1,4 +1,4 @@
-"""SupCon: each positive must win a softmax over all other samples; with one positive each this is InfoNCE."""
+"""SupCon: supervised contrastive loss; with one positive per anchor it is InfoNCE."""
 
 from unseen.core.checks import check_above
 from unseen.core.registry import loss
@@ -10,7 +10,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutput:
-    """Mean cross-entropy of the positives against all chosen pairs; formula and symbols are with `SupCon`."""
+    """Mean cross-entropy of the positives against all chosen pairs; see `SupCon` for the formula."""
     positives, negatives = counts_of(pairs, chosen)
     has_positive = positives > 0
     log_total = log_sum_exp(pairs.similarity, chosen.positive | chosen.negative, scale=1 / temperature, largest=1)
@@ -23,14 +23,14 @@ def sup_con(pairs: Pairs, chosen: PairMasks, *, temperature: float) -> LossOutpu
 
 @loss("sup_con")
 class SupCon(PairLoss):
-    r"""Mean over anchors of the cross-entropy of their positives in a softmax over all others.
+    r"""Supervised contrastive loss: softmax cross-entropy of positives against all others.
 
     .. math:: \frac1n \sum_i \frac{-1}{|P_i|} \sum_{p \in P_i}
               \log \frac{e^{s_{ip} / \tau}}{\sum_{k \in P_i \cup N_i} e^{s_{ik} / \tau}}
 
     =============  ==========================================================================
     s_ik           cosine similarity of embeddings i and k
-    P_i, N_i       chosen pairs of anchor i, of one class and of two: the miner's, or all
+    P_i, N_i       chosen positives and negatives of anchor i: those of the miner, or all
     tau            ``temperature`` (> 0) by which the similarities are divided
     n              anchors with a positive
     =============  ==========================================================================
@@ -40,8 +40,8 @@ class SupCon(PairLoss):
     other samples (NT-Xent). Where all similarities are equal the value is log(number of others).
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without chosen positives is left out; one without negatives counts its positives among
-                themselves; zero connected to the graph if no anchor has a positive
+    Empty:      anchors without a chosen positive are skipped; one without negatives has its positives in the
+                denominator only; zero connected to the graph if none is left
     Reference:  Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, arXiv:2004.11362
     Differs:    the mean over anchors with a positive; the paper sums over all
     """
@@ -51,6 +51,6 @@ class SupCon(PairLoss):
         check_above("SupCon", "temperature", temperature, 0)
         self.temperature, self.miner = temperature, miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen pairs."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen pairs."""
         return sup_con(pairs, as_masks(pairs, chosen), temperature=self.temperature)

@@ -1,4 +1,4 @@
-"""Top-k precision: the negatives that keep positives out of a query's k nearest change places with them."""
+"""Top-k precision loss: swaps of negatives in the top k with positives outside."""
 
 import torch
 from torch import Tensor
@@ -11,15 +11,15 @@ from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, PairMasks, Triplets, as_masks
 
 TIE = 2.0**-50
-"""What a rank costs one column further on, in float64 and times 1 + margin: less than scores differ by, but no tie."""
+"""Subtracted per column, in float64 and times 1 + margin: breaks ties, and is below the rounding of scores."""
 
 
 def top_k_terms(
     scores: Tensor, positive: Tensor, negative: Tensor, *, k: int, margin: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each query's loss, the columns that it moves and how: 1 for N, -1 for P, 0 for columns that are only fill.
+    """Loss of each query, the columns in it and their signs: 1 for N, -1 for P, 0 for padding.
 
-    One row of scores for each query; a column in neither mask is no candidate. Formula with `TopKPrecision`.
+    One row of scores per query; a column in neither mask is not a candidate. See `TopKPrecision` for the formula.
 
     Shape:  n x m, n x m, n x m -> n, n x 2 min(k, m), n x 2 min(k, m)
     """
@@ -32,7 +32,7 @@ def top_k_terms(
         may_stay = (k - positive.sum(1, keepdim=True)).clamp(min=0)
         is_negative = negative.gather(1, top)
         leaves = is_negative & (is_negative.cumsum(1) > may_stay)
-        # As many positives come in, the best of those outside; where n+ < k these are all of them.
+        # As many positives enter, the best of those outside; where n+ < k these are all of them.
         outside = ranking.masked_fill_(~positive, -torch.inf).scatter_(1, top, -torch.inf).topk(depth, dim=1).indices
         enters = torch.arange(depth, device=scores.device) < leaves.sum(1, keepdim=True)
         columns = torch.cat((top, outside), 1)
@@ -42,7 +42,7 @@ def top_k_terms(
 
 
 def top_k_precision(pairs: Pairs, chosen: PairMasks, *, k: int, margin: float) -> LossOutput:
-    """The mean over queries of the swaps that a perfect top k needs; formula and symbols are with `TopKPrecision`."""
+    """Mean over queries of the similarity gap of all necessary swaps; see `TopKPrecision` for the formula."""
     terms, _, sign = top_k_terms(pairs.similarity, chosen.positive, chosen.negative, k=k, margin=margin)
     queries = anchors_of(pairs, chosen)
     value = terms.sum() / queries.is_complete.sum().clamp(min=1)
@@ -51,7 +51,7 @@ def top_k_precision(pairs: Pairs, chosen: PairMasks, *, k: int, margin: float) -
 
 @loss("top_k_precision")
 class TopKPrecision(PairLoss):
-    r"""Mean over queries of what the wrong candidates in the top k outrank the right ones by.
+    r"""Top-k precision loss: similarity gap of negatives in the top k to displaced positives.
 
     .. math:: \frac1{|Q|} \sum_{q \in Q} \Bigl( \gamma |N_q| + \sum_{i \in N_q} s_{qi} - \sum_{i \in P_q} s_{qi} \Bigr)
 
@@ -70,10 +70,10 @@ class TopKPrecision(PairLoss):
     [gamma + largest negative - largest positive]_+.
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      a query without positives or without negatives is skipped, one with at most k candidates adds 0; zero
-                connected to the graph if no query is left
+    Empty:      queries without positives or without negatives are skipped, one with at most k candidates adds 0;
+                zero connected to the graph if none is left
     Reference:  Lu et al., Sampling Wisely: Deep Image Embedding by Top-k Precision Optimization, ICCV 2019
-    Differs:    similarity, k and margin are our choice. It samples by itself and so has no miner; ``indices_tuple``
+    Differs:    similarity, k and margin are our choice. It selects pairs itself and has no miner; ``indices_tuple``
                 keeps only the pairs in it as candidates, and a reference set, if given, holds the candidates
     """
 
@@ -85,6 +85,6 @@ class TopKPrecision(PairLoss):
         check_above("TopKPrecision", "margin", margin, 0)
         self.k, self.margin = k, margin
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen candidates."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen candidates."""
         return top_k_precision(pairs, as_masks(pairs, chosen), k=self.k, margin=self.margin)

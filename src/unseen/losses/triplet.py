@@ -1,4 +1,4 @@
-"""Triplet: an anchor's positive must be nearer than its negative by a margin."""
+"""Triplet loss: hinge on the distances of an anchor to a positive and a negative."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ def triplet(
     squared: bool,
     reduction: Literal["all", "active"],
 ) -> LossOutput:
-    """The triplet value over chosen triplets, or over all that the chosen pairs form; formula with `Triplet`."""
+    """Triplet loss over the chosen triplets, or all that the chosen pairs form; see `Triplet` for the formula."""
     if isinstance(chosen, Triplets):
         columns = torch.stack((chosen.positive, chosen.negative))
         near, far = (pairs.squared_distance_at if squared else pairs.distance_at)(chosen.anchor, columns)
@@ -35,22 +35,22 @@ def triplet(
 
 @loss("triplet")
 class Triplet(PairLoss):
-    r"""What the positive of a triplet lacks to be nearer than its negative by a margin.
+    r"""Triplet loss: hinge on d(a, p) - d(a, n) + margin over mined or all triplets.
 
     .. math:: \frac1{|T|} \sum_{(a,p,n) \in T} [D_{ap} - D_{an} + \gamma]_+
 
     =============  ==============================================================================
-    D              squared Euclidean distance of normalised embeddings; un-squared: ``squared=False``
-    T              the miner's triplets; without a miner all triplets of the batch
+    D              squared Euclidean distance of normalised embeddings; unsquared with ``squared=False``
+    T              triplets of the miner, or all triplets of the batch
     gamma          ``margin`` (> 0), by which the negative should be farther
-    ``reduction``  mean over "all" triplets, or over the "active" ones only (those above 0)
+    ``reduction``  mean over "all" triplets, or over the "active" ones (above 0)
     =============  ==============================================================================
 
     Shape:      n embeddings -> scalar of their dtype (at least float32)
-    Empty:      an anchor without positives or negatives has no triplet; zero connected to the graph if none has
+    Empty:      anchors without positives or negatives have no triplet; zero connected to the graph without triplets
     Reference:  Schroff et al., FaceNet: A Unified Embedding for Face Recognition and Clustering, CVPR 2015,
                 arXiv:1503.03832
-    Differs:    Roth et al. (arXiv:2002.08473) print un-squared distances; their code and this default square them
+    Differs:    Roth et al. (arXiv:2002.08473) print unsquared distances; their code and this default square them
     """
 
     def __init__(
@@ -68,6 +68,6 @@ class Triplet(PairLoss):
         self.margin, self.squared, self.miner = margin, squared, miner
         self.reduction: Literal["all", "active"] = reduction
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
-        """The value over the chosen triplets."""
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+        """Loss over the chosen triplets."""
         return triplet(pairs, chosen, margin=self.margin, squared=self.squared, reduction=self.reduction)

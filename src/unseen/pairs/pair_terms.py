@@ -1,4 +1,4 @@
-"""Pair terms: the loss of every pair of a batch before anyone reduces it, for losses that are sums over pairs."""
+"""Pair terms: the loss of each pair of a batch before reduction, for losses that are sums over pairs."""
 
 from typing import NamedTuple, Protocol
 
@@ -11,16 +11,16 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 class PairTerms(NamedTuple):
-    """The losses of pairs as a matrix, rows for anchors, and which of its entries are pairs of which kind.
+    """Losses of pairs as a matrix with a row per anchor, and masks of its positive and negative pairs.
 
     ================  ===========================================================================================
-    ``values``        n x m losses; entries that are no pair may be anything finite
-    ``is_positive``   n x m, the pairs of one class
-    ``is_negative``   n x m, the pairs of two classes
+    ``values``        n x m losses; entries outside both masks may be any finite number
+    ``is_positive``   n x m, pairs with equal labels
+    ``is_negative``   n x m, pairs with different labels
     ``is_mutual``     whether rows and columns are the same samples, so that (i, j) and (j, i) are one pair
-    ``neutral``       the losses of an imagined positive and negative pair at the neutral similarity, if there is one
-    ``is_symmetric``  whether the masks hold (j, i) wherever they hold (i, j): no one chose among the pairs
-    ``before``        the masks before zeros went, if they did
+    ``neutral``       losses of a positive and a negative pair at the neutral similarity, if the loss has one
+    ``is_symmetric``  whether the masks hold (j, i) wherever they hold (i, j), as without a miner
+    ``before``        the masks before `without_zeros`, if it was called
     ================  ===========================================================================================
     """
 
@@ -39,18 +39,18 @@ class PairTerms(NamedTuple):
         return self._replace(is_positive=masks.positive, is_negative=masks.negative, is_symmetric=False, before=None)
 
     def once(self, mask: Tensor) -> Tensor:
-        """A mask that holds each unordered pair of this mask once: above the diagonal where (i, j) is (j, i)."""
+        """The mask with each unordered pair once: above the diagonal where (i, j) and (j, i) are one pair."""
         if not self.is_mutual:
             return mask
         return (mask if self.is_symmetric else mask | mask.T.contiguous()).triu(1)
 
     def total(self) -> Tensor:
-        """How many pairs there are, each unordered pair once."""
+        """Number of pairs, each unordered pair counted once."""
         mask = self.is_positive | self.is_negative
         return mask.count_nonzero() // 2 if self.is_symmetric else self.once(mask).count_nonzero()
 
     def without_zeros(self) -> "PairTerms":
-        """The same losses; pairs whose loss is exactly 0 are no longer in the masks."""
+        """The same losses without the pairs whose loss is exactly 0."""
         is_left = self.values.detach().bool()
         before = PairMasks(self.is_positive, self.is_negative)
         return self._replace(
@@ -58,7 +58,7 @@ class PairTerms(NamedTuple):
         )
 
     def anchors(self) -> Tensor:
-        """The rows that have both kinds of pair, or had them before their zeros went."""
+        """Rows with both a positive and a negative pair, counting those that `without_zeros` removed."""
         positive, negative = self.before or (self.is_positive, self.is_negative)
         return (row_counts(positive) > 0) & (row_counts(negative) > 0)
 
@@ -76,34 +76,34 @@ class Anchors(NamedTuple):
 
 
 def counts_of(pairs: Pairs, chosen: PairMasks) -> tuple[Tensor, Tensor]:
-    """How many chosen positives and how many chosen negatives each anchor has."""
+    """Number of chosen positives and of chosen negatives of each anchor."""
     positive = pairs.positive_count if chosen.positive is pairs.positive else row_counts(chosen.positive)
     negative = pairs.negative_count if chosen.negative is pairs.negative else row_counts(chosen.negative)
     return positive, negative
 
 
 def anchors_of(pairs: Pairs, chosen: PairMasks) -> Anchors:
-    """The anchors of the chosen pairs."""
+    """Which anchors have both kinds of chosen pairs, and how many pairs."""
     positive, negative = counts_of(pairs, chosen)
     return Anchors((positive > 0) & (negative > 0), positive + negative)
 
 
 class PairTermLoss(Protocol):
-    """A loss that is a sum over pairs and gives its terms; `Robust` weighs them."""
+    """A loss that is a sum over pairs and can return its terms; `Robust` reweights them."""
 
     miner: Miner | None
 
     def terms(self, pairs: Pairs) -> PairTerms:
-        """The losses of all pairs of a batch."""
+        """Losses of all pairs of a batch."""
 
 
 def terms_of(pairs: Pairs, values: Tensor, neutral: tuple[float, float] | None = None) -> PairTerms:
-    """The terms of all pairs of a batch with these losses."""
+    """Terms of all pairs of a batch from their n x m losses."""
     return PairTerms(values, pairs.positive, pairs.negative, pairs.is_self, neutral, is_symmetric=pairs.is_self)
 
 
 def by_sign(pairs: Pairs, positive: float, negative: float) -> Tensor:
-    """A matrix with one number where the labels are equal and another where they differ."""
+    """A matrix with one number where labels are equal and another where they differ."""
     return torch.where(pairs.same, pairs.similarity.new_tensor(positive), pairs.similarity.new_tensor(negative))
 
 
@@ -111,7 +111,7 @@ def mean_of(pairs: Pairs, terms: PairTerms, chosen: Triplets | PairMasks) -> Los
     """The mean over all chosen pairs, positive and negative alike; 0, connected to the graph, if there are none."""
     masks = as_masks(pairs, chosen)
     weights = as_numbers(masks.positive | masks.negative, terms.values.dtype)
-    num_pairs = weights.sum(1).double().sum()
+    num_pairs = weights.sum(1).long().sum()
     chosen_values = terms.values.detach() * weights
     value = with_gradient(terms.values, chosen_values.sum(), weights) / num_pairs.clamp(min=1)
-    return LossOutput(value, num_pairs, chosen_values.sign_().sum(1).double().sum())
+    return LossOutput(value, num_pairs, chosen_values.sign_().sum(1))

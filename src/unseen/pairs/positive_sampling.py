@@ -1,4 +1,4 @@
-"""Drawn positives: one positive for each anchor, drawn from the key, as N-pair and angular losses take it."""
+"""One random positive per anchor, drawn from the key, and the N-pair terms, for N-pair and angular losses."""
 
 import torch
 from torch import Tensor
@@ -11,14 +11,14 @@ from unseen.pairs.tuples import PairMasks, Triplets, as_masks
 
 
 def with_one_positive(pairs: Pairs, chosen: Triplets | PairMasks, key: int | None) -> PairMasks:
-    """The chosen pairs with one of the positives of each anchor, all equally likely, and all of its negatives."""
+    """The chosen pairs with one uniformly drawn positive per anchor, and all negatives."""
     chosen = as_masks(pairs, chosen)
-    column = drawn_positives(pairs, chosen, key)
+    column = draw_positives(pairs, chosen, key)
     return PairMasks(torch.arange(chosen.positive.shape[1], device=column.device) == column, chosen.negative)
 
 
-def drawn_positives(pairs: Pairs, chosen: PairMasks, key: int | None) -> Tensor:
-    """For each row the column of one of its positives, n x 1; one without positives gives the number of columns."""
+def draw_positives(pairs: Pairs, chosen: PairMasks, key: int | None) -> Tensor:
+    """The column of one uniformly drawn positive per row, n x 1; the number of columns where a row has none."""
     # A key of its own: the miner may have drawn from the same one.
     key = None if key is None else derive(key, "drawn positives")
     return draw(chosen.positive, uniform_numbers(pairs, key, draws=1, per_anchor=1)[0])

@@ -1,4 +1,4 @@
-"""Draws: one column for each row by weight, from one uniform number each; what all random miners share."""
+"""Random choice of columns by weight, from uniform or Gumbel numbers; shared by all random miners."""
 
 import torch
 from torch import Tensor
@@ -9,26 +9,25 @@ from unseen.pairs.tuples import Triplets
 
 
 def uniform_numbers(pairs: Pairs, key: int | None, *, draws: int, per_anchor: int) -> Tensor:
-    """Numbers in [0, 1), draws x anchors x per_anchor, from the key alone; no key takes one from torch's generator."""
+    """Numbers in [0, 1), draws x anchors x per_anchor, that depend on the key alone; None draws a key from torch."""
     generator = torch_generator(key_from_torch() if key is None else key)
     numbers = torch.rand(draws, len(pairs), per_anchor, generator=generator, dtype=torch.float64)
-    # A hair below 1, so that a share of a total never rounds up to the total.
+    # Slightly below 1, so that number x total never rounds up to the total.
     return numbers.mul_(1 - 2**-40).to(pairs.labels.device)
 
 
 def draw(weights: Tensor, numbers: Tensor) -> Tensor:
-    """For each row and number a column, with probability proportional to its weight.
+    """One column per row and number, with probability proportional to its weight.
 
-    Weights are >= 0 (a mask will do) and a column of weight 0 is never drawn: a row without weight gives the number of
-    columns, which none of them has. The column is where the row's running total passes the number's share of the
-    whole: no loop, and no random matrix.
+    Weights are >= 0 (a mask will do) and a column of weight 0 is never drawn; a row without weight yields the number of
+    columns. Inverse transform sampling: the column is where the row's cumulative weight exceeds number x total.
     """
     running = weights.cumsum(1, dtype=torch.float64)
     return torch.searchsorted(running, numbers * running[:, -1:], right=True)
 
 
 def gumbel_numbers(pairs: Pairs, key: int | None) -> Tensor:
-    """Standard Gumbel numbers, one for each pair, from the key alone; no key takes one from torch's generator."""
+    """Standard Gumbel numbers, one per pair, that depend on the key alone; None draws a key from torch."""
     generator = torch_generator(key_from_torch() if key is None else key)
     # Single precision is enough to rank: two of a row tie about once in 2^24 / columns draws.
     numbers = torch.rand(pairs.same.shape, generator=generator, dtype=torch.float32)
@@ -36,10 +35,9 @@ def gumbel_numbers(pairs: Pairs, key: int | None) -> Tensor:
 
 
 def draw_distinct(log_weights: Tensor, counts: Tensor, gumbel: Tensor) -> Tensor:
-    """For each row so many different columns, as a mask: one after the other, by weight among those that are left.
+    """`counts` different columns per row, drawn by weight without replacement, as a mask (the Gumbel top-k trick).
 
-    A column of log-weight -inf is never drawn; a row with fewer others than its count gives all of them. The largest
-    sums of log-weight and Gumbel number are such a draw, and logarithms lose no column however unequal the weights.
+    A column of log-weight -inf is never drawn; a row with fewer candidates than its count yields all of them.
     """
     most = min(int(counts.max()), log_weights.shape[1])
     scores, columns = (gumbel + log_weights).topk(most)
@@ -48,9 +46,9 @@ def draw_distinct(log_weights: Tensor, counts: Tensor, gumbel: Tensor) -> Tensor
 
 
 def triplets_of(pairs: Pairs, positive: Tensor, negative: Tensor) -> Triplets:
-    """Triplets of the anchors with a positive and a negative, from columns drawn for all (anchors x per_anchor).
+    """Triplets of the anchors that have a positive and a negative, from drawn columns (anchors x per_anchor).
 
-    As `draw` gives it, the number of columns stands for a positive or negative that an anchor does not have.
+    As in `draw`, the number of columns stands for a missing positive or negative.
     """
     anchor = torch.arange(len(pairs), device=positive.device).unsqueeze(1).expand_as(positive)
     highest, missing = torch.maximum(positive, negative), len(pairs.ref_labels)

@@ -1,9 +1,9 @@
-"""Tuples: which pairs or triplets of a batch a loss is to use, in the shapes that pytorch-metric-learning uses too."""
+"""Tuples: the pairs or triplets of a batch that a loss uses, in the shapes of pytorch-metric-learning."""
 
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from unseen.pairs.pairs import Pairs
 
 
 class Triplets(NamedTuple):
-    """Row numbers of anchors and column numbers of their positives and negatives, all of one length."""
+    """Row indices of anchors and column indices of their positives and negatives, all of one length."""
 
     anchor: Tensor
     positive: Tensor
@@ -22,7 +22,7 @@ class Triplets(NamedTuple):
 
 
 class PairIndices(NamedTuple):
-    """Rows and columns of the positive pairs, then rows and columns of the negative pairs."""
+    """Row and column indices of the positive pairs, then of the negative pairs."""
 
     anchor_positive: Tensor
     positive: Tensor
@@ -31,7 +31,7 @@ class PairIndices(NamedTuple):
 
 
 class PairMasks(NamedTuple):
-    """The chosen positive and negative pairs as two boolean matrices, rows for anchors."""
+    """Chosen positive and negative pairs as two boolean matrices with a row per anchor."""
 
     positive: Tensor
     negative: Tensor
@@ -42,22 +42,21 @@ class PairMasks(NamedTuple):
 
 
 class Miner(Protocol):
-    """Chooses tuples: a pure function of embeddings, labels and key.
+    """Selects tuples: a pure function of embeddings, labels and key.
 
-    A miner whose choice is a set of pairs may also have `masks(pairs, key) -> PairMasks`, which saves the way
-    over indices.
+    A miner that selects pairs may also have `masks(pairs, key) -> PairMasks`, which avoids the detour over indices.
     """
 
     def __call__(
         self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None
     ) -> Triplets | PairIndices:
-        """The tuples of this batch."""
+        """Tuples of this batch."""
 
 
 class LossOutput(NamedTuple):
-    """What a loss function computed: its value, the number of tuples or pairs in it and how many of them push.
+    """Value of a loss, the number of tuples or pairs in it, and how many of them have a gradient.
 
-    A number may be a mask, which stands for its sum.
+    A number may be a tensor, such as a mask, which stands for its sum.
     """
 
     value: Tensor
@@ -103,6 +102,10 @@ class Usage:
         return int(total(self.num_tuples)) == 0
 
 
+NO_USAGE = Usage(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64), True, 0, 0)
+"""The usage of a loss that was not called yet."""
+
+
 def total(number: Tensor | int) -> Tensor | int:
     """A number; a tensor stands for its sum."""
     return number.sum() if isinstance(number, Tensor) and number.ndim else number
@@ -120,12 +123,12 @@ def usage_of(pairs: Pairs, output: LossOutput) -> Usage:
 def choose(
     pairs: Pairs, indices_tuple: Sequence[Tensor] | None, miner: Miner | None, key: int | None
 ) -> Triplets | PairMasks:
-    """What a loss is to use: the caller's tuples, else its miner's, else all pairs of the batch.
+    """Tuples that a loss uses: those of the caller, else of the miner, else all pairs of the batch.
 
-    Triplets stay triplets, and a repeated one counts again; pairs given by index become masks, so a pair is in or out.
+    Triplets stay triplets, and a repeated one counts again; pairs given by index become masks, so each counts once.
     """
     if indices_tuple is not None:
-        found = _checked(pairs, indices_tuple)
+        tuples = _checked(pairs, indices_tuple)
     elif miner is None:
         return PairMasks(pairs.positive, pairs.negative)
     else:
@@ -133,12 +136,12 @@ def choose(
         masks = getattr(miner, "masks", None)
         if masks is not None:
             return masks(pairs.detached, key)
-        found = mined(miner, pairs.detached, key)
-    return found if isinstance(found, Triplets) else as_masks(pairs, found)
+        tuples = mined(miner, pairs.detached, key)
+    return tuples if isinstance(tuples, Triplets) else as_masks(pairs, tuples)
 
 
 def mined(miner: Miner | nn.Module, pairs: Pairs, key: int) -> Triplets | PairIndices:
-    """What a miner chooses; one of pytorch-metric-learning is a module that takes tensors and no key."""
+    """Tuples selected by a miner; one of pytorch-metric-learning is a module that takes tensors and no key."""
     if not isinstance(miner, nn.Module) or "key" in inspect.signature(miner.forward).parameters:
         return miner(pairs, key=key)
     reference = () if pairs.is_self else (pairs.ref_embeddings, pairs.ref_labels)
@@ -147,7 +150,7 @@ def mined(miner: Miner | nn.Module, pairs: Pairs, key: int) -> Triplets | PairIn
 
 
 def as_masks(pairs: Pairs, chosen: Triplets | PairIndices | PairMasks) -> PairMasks:
-    """The pairs that occur in a choice, as masks."""
+    """The pairs that occur in some tuples, as masks."""
     if isinstance(chosen, PairMasks):
         return chosen
     if isinstance(chosen, Triplets):
@@ -162,13 +165,13 @@ def _mask(pairs: Pairs, rows: Tensor, columns: Tensor) -> Tensor:
     return mask.view(-1).index_fill_(0, rows * mask.shape[1] + columns, True).view_as(mask)
 
 
-def _checked(pairs: Pairs, indices_tuple: Any) -> Triplets | PairIndices:
+def _checked(pairs: Pairs, indices_tuple: object) -> Triplets | PairIndices:
     if not isinstance(indices_tuple, (tuple, list)) or len(indices_tuple) not in (3, 4):
         got = len(indices_tuple) if isinstance(indices_tuple, (tuple, list)) else type(indices_tuple).__name__
         raise BatchError("indices_tuple must hold 3 tensors (a, p, n) or 4 (a1, p, a2, n)", got=got)
     for part in indices_tuple:
         if not isinstance(part, Tensor) or part.ndim != 1 or part.is_floating_point() or part.dtype == torch.bool:
-            raise BatchError("indices_tuple must hold 1-D tensors of whole numbers", got=type(part).__name__)
+            raise BatchError("indices_tuple must hold 1-D tensors of integers", got=type(part).__name__)
     parts = [part.to(pairs.labels.device, torch.int64) for part in indices_tuple]
     if len(parts[0]) != len(parts[1]) or len(parts[-2]) != len(parts[-1]):
         raise BatchError("the tensors of indices_tuple differ in length", got=[len(part) for part in parts])

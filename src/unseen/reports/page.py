@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from unseen.analyses.transfer import pair_of
+from unseen.analyses.shift.transfer import pair_of
 from unseen.core.files import write_text
 from unseen.core.text import clean, cut, duration, full, listed, number
 from unseen.reports.charts import curve, curve_chart, difference_bar, difference_range, score_bar, score_chart

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from unseen.analyses.capacity import Backbone
-from unseen.analyses.generalisation import LadderResult, MethodCurve
-from unseen.analyses.structure import Relation
+from unseen.analyses.shift.capacity import Backbone
+from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve
+from unseen.analyses.shift.structure_trends import Relation
 from unseen.core.text import cut, isolated, number
 from unseen.figures import plot
 from unseen.figures.plot import SMALL, WIDE, Points, Series, finite
@@ -20,12 +20,12 @@ _LABEL_ROW = 15.0  # between two rows of group names above a chart
 
 def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
     """The style of each method: trained ones coloured by name, as in the curves over epochs, untrained ones grey."""
-    names = sorted({course.method for course in ladder.courses if course.is_trained})
+    names = sorted({curve.method for curve in ladder.curves if curve.is_trained})
     untrained = 0
     styles = []
-    for course in ladder.courses:
-        if course.is_trained:
-            styles.append(series_style(names.index(course.method)))
+    for curve in ladder.curves:
+        if curve.is_trained:
+            styles.append(series_style(names.index(curve.method)))
         else:
             styles.append(SeriesStyle(GREY, DASHES[1 + untrained % 2]))
             untrained += 1
@@ -35,11 +35,11 @@ def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
 def distance_chart(ladder: LadderResult, score: str, *, percent: bool) -> Markup | None:
     """A score of every method over the distance of the rungs: means as a line, deviations over seeds as whiskers."""
     lines = []
-    for course, style in zip(ladder.courses, method_styles(ladder), strict=True):
-        summaries = course.summaries(score)
+    for curve, style in zip(ladder.curves, method_styles(ladder), strict=True):
+        summaries = curve.summaries(score)
         deviations = [summary.deviation or 0.0 for summary in summaries]
         means = [summary.mean for summary in summaries]
-        lines.append(_line(ladder, course.method, style, means, deviations, percent=percent))
+        lines.append(_line(ladder, curve.method, style, means, deviations, percent=percent))
     return _over_distance(ladder, lines, f"{isolated(score)} of each method over distance", percent=percent)
 
 
@@ -100,33 +100,33 @@ def _over_distance(ladder: LadderResult, lines: Sequence[Series], description: s
 
 @our_look()
 def method_panel(
-    ladder: LadderResult, course: MethodCurve, style: SeriesStyle, score: str, *, percent: bool
+    ladder: LadderResult, curve: MethodCurve, style: SeriesStyle, score: str, *, percent: bool
 ) -> Markup | None:
     """One method among all others: its interval over classes as a band, its seeds as marks, the others faint."""
-    if not finite(course.means(score)):
+    if not finite(curve.means(score)):
         return None
     distances = ladder.distances()
-    low, high = zip(*(interval or (math.nan, math.nan) for interval in course.intervals(score)), strict=True)
-    values = [value for other in ladder.courses for value in other.means(score)]
+    low, high = zip(*(interval or (math.nan, math.nan) for interval in curve.intervals(score)), strict=True)
+    values = [value for other in ladder.curves for value in other.means(score)]
     axes = plot.area(250, 160, SMALL)
     plot.scale(axes, distances, finite([*values, *low, *high]), percent=percent)
-    for other in ladder.courses:
-        if other is not course:
+    for other in ladder.curves:
+        if other is not curve:
             plot.line(axes, list(zip(distances, other.means(score), strict=True)), "thin", SeriesStyle(GREY))
     if len(finite(low)) > 1:
         band = axes.fill_between(distances, low, high, color=style.colour, alpha=0.2, linewidth=0)
         annotate(band, "band")
-    plot.line(axes, list(zip(distances, course.means(score), strict=True)), "line", style)
-    seeds, tips = _seeds(course, distances, score, percent=percent)
+    plot.line(axes, list(zip(distances, curve.means(score), strict=True)), "line", style)
+    seeds, tips = _seeds(curve, distances, score, percent=percent)
     plot.marks(axes, seeds, "seed", style.colour, tips)
-    description = f"{isolated(score)} of {isolated(course.method)} over distance, with the interval over classes"
+    description = f"{isolated(score)} of {isolated(curve.method)} over distance, with the interval over classes"
     return to_svg(axes, description)
 
 
-def _seeds(course: MethodCurve, distances: Sequence[float], score: str, *, percent: bool) -> tuple[Points, list[str]]:
+def _seeds(curve: MethodCurve, distances: Sequence[float], score: str, *, percent: bool) -> tuple[Points, list[str]]:
     """A point and a tool tip for each seed on each rung."""
     points, tips = [], []
-    for x, entry, interval in zip(distances, course.entries, course.intervals(score), strict=True):
+    for x, entry, interval in zip(distances, curve.entries, curve.intervals(score), strict=True):
         ends = "" if interval is None else " to ".join(number(end, percent=percent) for end in interval)
         for row in entry.rows if entry else ():
             value = row.scores.get(score, math.nan)

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from unseen.analyses.capacity import capacity
-from unseen.analyses.generalisation import LadderResult, MethodCurve, climbs
-from unseen.analyses.structure import Relation, Trend, relations
-from unseen.analyses.transfer import Transfer, transfers
+from unseen.analyses.shift.capacity import capacity
+from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve, ladder_results
+from unseen.analyses.shift.structure_trends import Relation, Trend, relations
+from unseen.analyses.shift.transfer import Transfer, transfers
 from unseen.core.text import number
 from unseen.figures.style import SeriesStyle
 from unseen.reports.shift_charts import capacity_chart, distance_chart, method_panel, method_styles, relation_chart
@@ -18,36 +18,36 @@ View = dict[str, object]
 
 def ladder_splits(content: Content) -> set[tuple[str, str]]:
     """The (data, split) labels of all rungs."""
-    return {(ladder.data, step.split) for ladder in climbs(content) for step in ladder.steps}
+    return {(ladder.data, step.split) for ladder in ladder_results(content) for step in ladder.steps}
 
 
 def ladder_views(content: Content) -> list[View]:
     """One view for each ladder of the study."""
     percent = are_percentages(content)
-    return [_ladder_view(content, ladder, percent) for ladder in climbs(content)]
+    return [_ladder_view(content, ladder, percent) for ladder in ladder_results(content)]
 
 
 def _ladder_view(content: Content, ladder: LadderResult, percent: Mapping[str, bool]) -> View:
     main = ladder.main_score
     is_percent = percent[main]
-    styled = list(zip(ladder.courses, method_styles(ladder), strict=True))
+    styled = list(zip(ladder.curves, method_styles(ladder), strict=True))
     backbones = capacity(ladder, main)
-    aggregates = [course.aggregated(main, ladder.distances()) for course in ladder.courses]
-    trained_styles = {course.method: style for course, style in styled if course.is_trained}
+    aggregates = [curve.aggregated(main, ladder.distances()) for curve in ladder.curves]
+    trained_styles = {curve.method: style for curve, style in styled if curve.is_trained}
     return {
         "ladder": ladder,
         "score": main,
         "percent": is_percent,
         "chart": distance_chart(ladder, main, percent=is_percent),
         "panels": [
-            {"method": course.method, "chart": chart}
-            for course, style in styled
-            if (chart := method_panel(ladder, course, style, main, percent=is_percent))
+            {"method": curve.method, "chart": chart}
+            for curve, style in styled
+            if (chart := method_panel(ladder, curve, style, main, percent=is_percent))
         ],
-        "has_intervals": any(interval for course in ladder.courses for interval in course.intervals(main)),
+        "has_intervals": any(interval for curve in ladder.curves for interval in curve.intervals(main)),
         "lines": _lines(ladder, aggregates, percent=is_percent),
         "ranks": _rank_lines(ladder),
-        "incomplete": [course.method for course in ladder.courses if not course.is_complete(main)],
+        "incomplete": [curve.method for curve in ladder.curves if not curve.is_complete(main)],
         "headline": _headline(ladder, aggregates, percent=is_percent),
         "aggregates": _aggregates(content, ladder, percent),
         "capacity": capacity_chart(ladder, backbones, main, percent=is_percent) if backbones else None,
@@ -60,14 +60,14 @@ def _headline(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: b
     """The parts of the sentence on a ladder: the best aggregate, and what is possible without training."""
     unit = " %" if percent else ""
     scores = [
-        (course, number(summary.mean, percent=percent) + unit)
-        for course, summary in zip(ladder.courses, aggregates, strict=True)
+        (curve, number(summary.mean, percent=percent) + unit)
+        for curve, summary in zip(ladder.curves, aggregates, strict=True)
         if math.isfinite(summary.mean)
     ]
-    best = next(((course.method, text) for course, text in scores if course.is_trained), None)
+    best = next(((curve.method, text) for curve, text in scores if curve.is_trained), None)
     return {
         "best": None if ladder.differences else best,
-        "untrained": [(course.method, text) for course, text in scores if not course.is_trained],
+        "untrained": [(curve.method, text) for curve, text in scores if not curve.is_trained],
         "near": f"{ladder.distances()[0]:.3g}",
         "far": f"{ladder.distances()[-1]:.3g}",
     }
@@ -84,25 +84,25 @@ def _lines(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: bool
     main, distances = ladder.main_score, ladder.distances()
     return [
         {
-            "method": course.method,
-            "is_trained": course.is_trained,
-            "aggregated": _score_view(summary, course.aggregated_interval(main, distances), percent=percent),
+            "method": curve.method,
+            "is_trained": curve.is_trained,
+            "aggregated": _score_view(summary, curve.aggregated_interval(main, distances), percent=percent),
             "cells": [
                 _score_view(own, interval, percent=percent)
-                for own, interval in zip(course.summaries(main), course.intervals(main), strict=True)
+                for own, interval in zip(curve.summaries(main), curve.intervals(main), strict=True)
             ],
         }
-        for course, summary in zip(ladder.courses, aggregates, strict=True)
+        for curve, summary in zip(ladder.curves, aggregates, strict=True)
     ]
 
 
 def _rank_lines(ladder: LadderResult) -> list[View]:
-    histories = ladder.standings(ladder.main_score)
+    histories = ladder.rank_histories(ladder.main_score)
     shares = [abs(share) for history in histories.values() for share in history.shares if math.isfinite(share)]
     largest = max(shares, default=0.0)
     return [
         {
-            "method": ladder.courses[position].method,
+            "method": ladder.curves[position].method,
             "ranks": [
                 {"rank": f"{rank:g}", "change": change}
                 for rank, change in zip(history.ranks, (0.0, *history.changes), strict=True)
@@ -127,12 +127,12 @@ def _aggregates(content: Content, ladder: LadderResult, percent: Mapping[str, bo
     """The aggregate of every score of every method."""
     scores = [name for name in score_names(content) if name in ladder.scores]
 
-    def row(course: MethodCurve) -> list[str]:
-        return [course.aggregated(score, ladder.distances()).texts(percent=percent[score])[0] for score in scores]
+    def row(curve: MethodCurve) -> list[str]:
+        return [curve.aggregated(score, ladder.distances()).texts(percent=percent[score])[0] for score in scores]
 
     return {
         "scores": [(score, percent[score]) for score in scores],
-        "rows": [(course.method, row(course)) for course in ladder.courses],
+        "rows": [(curve.method, row(curve)) for curve in ladder.curves],
     }
 
 

@@ -5,11 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unseen.analyses.generalisation import AGGREGATED_COLUMNS, RUNG_COLUMNS, aggregated_rows, climbs, rung_rows
-from unseen.analyses.structure import COLUMNS as STRUCTURE_COLUMNS
-from unseen.analyses.structure import relation_row, relations
-from unseen.analyses.transfer import COLUMNS as TRANSFER_COLUMNS
-from unseen.analyses.transfer import transfer_rows
+from unseen.analyses.shift.ladder_results import (
+    AGGREGATED_COLUMNS,
+    RUNG_COLUMNS,
+    aggregated_rows,
+    ladder_results,
+    rung_rows,
+)
+from unseen.analyses.shift.structure_trends import COLUMNS as STRUCTURE_COLUMNS
+from unseen.analyses.shift.structure_trends import relation_row, relations
+from unseen.analyses.shift.transfer import COLUMNS as TRANSFER_COLUMNS
+from unseen.analyses.shift.transfer import transfer_rows
 from unseen.core.csv_table import csv_of, csv_text
 from unseen.core.files import write_text
 from unseen.core.text import plain
@@ -79,12 +85,12 @@ def to_csv(content: Content) -> str:
     rows = []
     for table, paired in tables:
         for entry in table.entries:
-            row: list[object] = [table.data, table.split, entry.rank or "", entry.method]
+            row: list[object] = [table.data, table.split, entry.rank, entry.method]
             row += ["yes" if entry.is_trained else "no", entry.seeds]
             for score in scores:
                 summary = entry.summary(score)
-                row += ["" if math.isnan(summary.mean) else summary.mean, _known(summary.deviation)]
-                row += [*(entry.interval(score) or ("", "")), len(summary.values)]
+                row += [None if math.isnan(summary.mean) else summary.mean, summary.deviation]
+                row += [*(entry.interval(score) or (None, None)), len(summary.values)]
             notes = [table.why_unranked]
             if paired is not None:
                 row += [paired.baseline, *_paired_numbers(paired, entry, compared)]
@@ -100,15 +106,11 @@ def _paired_numbers(paired: PairedComparison, entry: MethodScores, scores: Seque
     numbers: list[object] = []
     for score in scores:
         if own is None or score not in own.scores:
-            numbers += [""] * len(_PAIRED_PARTS)
+            numbers += [None] * len(_PAIRED_PARTS)
             continue
         one = own.scores[score]
-        numbers += [one.value, one.low, one.high, _known(one.deviation), len(one.by_seed)]
+        numbers += [one.value, one.low, one.high, one.deviation, len(one.by_seed)]
     return numbers
-
-
-def _known(value: float | None) -> float | str:
-    return "" if value is None else value
 
 
 def _lines(content: Content, table: Ranking, markup: _Markup) -> list[list[str]]:
@@ -218,7 +220,7 @@ def write_tables(content: Content, folder: Path) -> tuple[Path, ...]:
     data sets has transfer.csv.
     """
     files = {"ranking.csv": to_csv(content), "ranking.md": to_markdown(content), "ranking.tex": to_latex(content)}
-    ladders = climbs(content)
+    ladders = ladder_results(content)
     for name, heads, rows in (
         ("generalisation.csv", RUNG_COLUMNS, [row for one in ladders for row in rung_rows(one, one.scores)]),
         ("aggregated.csv", AGGREGATED_COLUMNS, [row for one in ladders for row in aggregated_rows(one, one.scores)]),

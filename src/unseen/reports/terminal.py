@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unseen.analyses.generalisation import LadderResult, climbs
+from unseen.analyses.shift.ladder_results import LadderResult, ladder_results
 from unseen.core.text import cut, number, plain
 from unseen.reports.page import columns
 from unseen.studies.results.content import Content
@@ -30,7 +30,7 @@ def terminal_table(content: Content, width: int = 80) -> list[RenderableType]:
     Names of methods stay whole: where the terminal is narrow, scores are left out from the right.
     """
     percent = are_percentages(content)
-    ladders = climbs(content)
+    ladders = ladder_results(content)
     parts: list[RenderableType] = [_ladder_table(ladder, percent[ladder.main_score], width) for ladder in ladders]
     on_ladders = {(ladder.data, step.split) for ladder in ladders for step in ladder.steps}
     for table in rankings(content):
@@ -115,7 +115,7 @@ def _ladder_table(ladder: LadderResult, percent: bool, width: int) -> Table:
     score = ladder.main_score
     what = "ladder by groups" if ladder.is_by_groups else f"ladder {_short(ladder.ladder, 16)}"
     table = _table(f"{_short(ladder.data)} / {what}: {_short(score, 20)}" + (" %" if percent else ""))
-    room = _add_columns(table, [course.method for course in ladder.courses], width)
+    room = _add_columns(table, [curve.method for curve in ladder.curves], width)
     table.add_column("aggregated", justify="right", no_wrap=True)
     table.add_column("rank", justify="right", no_wrap=True)
     shown = _evenly(len(ladder.steps), (room - _AGGREGATED) // _RUNG)
@@ -123,16 +123,16 @@ def _ladder_table(ladder: LadderResult, percent: bool, width: int) -> Table:
         step = ladder.steps[position]
         head = f"{_short(step.group, _RUNG)}\n" if step.group else f"{step.number}: "
         table.add_column(Text(f"{head}{step.class_distance:.3g}"), justify="right", no_wrap=True)
-    histories = ladder.standings(score)
-    for position, course in enumerate(ladder.courses):
-        mean, deviation = course.aggregated(score, ladder.distances()).texts(percent=percent)
+    histories = ladder.rank_histories(score)
+    for position, curve in enumerate(ladder.curves):
+        mean, deviation = curve.aggregated(score, ladder.distances()).texts(percent=percent)
         total = Text(mean)
         if deviation != MISSING:
             total.append(f" ± {deviation}", style="dim")
         ranks = histories[position].ranks if position in histories else ()
-        means = course.means(score)
+        means = curve.means(score)
         cells = [number(means[rung], percent=percent) if math.isfinite(means[rung]) else MISSING for rung in shown]
-        name = Text(_short(course.method), style="" if course.is_trained else "italic")
+        name = Text(_short(curve.method), style="" if curve.is_trained else "italic")
         table.add_row(name, total, f"{ranks[0]:g} → {ranks[-1]:g}" if ranks else MISSING, *cells)
     return table
 

@@ -71,7 +71,7 @@ class Robust(PairLoss):
         """The miner of the pair loss."""
         return self.pair_loss.miner
 
-    def outcome(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
+    def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """The worst case over the chosen pairs; pairs are counted unordered."""
         terms = self.pair_loss.terms(pairs).chosen(as_masks(pairs, chosen))
         return robust(terms, self.uncertainty, remove_zero=self.remove_zero, key=key)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unseen.core.config import Record
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.data import Catalogue, FeatureArray, Split
 from unseen.models import embed
 from unseen.runs.depths import items_at_depth, part_at_depth

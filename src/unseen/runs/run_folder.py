@@ -21,7 +21,7 @@ from torch import Tensor
 from unseen.core.config import Record
 from unseen.core.errors import ConfigError
 from unseen.core.files import read_json, remove_folder, sweep, write_bytes, write_json
-from unseen.core.locks import exclusive
+from unseen.core.folders import exclusive
 from unseen.evaluation.files import load_draws, save_draws
 from unseen.evaluation.intervals import Draws
 from unseen.evaluation.report_sample import ReportSample, load_report_sample, save_report_sample

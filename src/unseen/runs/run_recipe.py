@@ -14,7 +14,7 @@ from torch import nn
 import unseen
 from unseen.core.config import Record, build
 from unseen.core.errors import ConfigError
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, Split, check_images
@@ -44,7 +44,7 @@ def run(
 
     Returns the content of `result.json`: scores on the unseen classes with counts and definitions, the history over
     epochs, the protocol of every number, and the seconds it took. `cache` is the folder for what the depths `top` and
-    `frozen` compute once; by default the one of `unseen.core.paths.cache_folder`. Image files are decoded once before
+    `frozen` compute once; by default the one of `unseen.core.folders.cache_folder`. Image files are decoded once before
     a run at depth `full`, unless `Prepared.images_checked` says that this was done.
     """
     prepared = settings if isinstance(settings, Prepared) else prepare(settings)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unseen.core.config import Record, canonical_json
 from unseen.core.errors import ConfigError
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.core.progress import Progress
 from unseen.core.worker import CellJob
 from unseen.data import Catalogue, check_images, load_catalogue

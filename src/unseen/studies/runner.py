@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
@@ -13,7 +12,7 @@ from unseen.core.console import ProgressBoard, progress_board
 from unseen.core.errors import StoreError, UnseenError
 from unseen.core.faults import fault
 from unseen.core.files import sweep
-from unseen.core.locks import exclusive
+from unseen.core.folders import exclusive
 from unseen.core.text import duration
 from unseen.core.worker import CellJob
 from unseen.studies.executors.base import Ended, Executor, Failed, Finished, Message, Printed, Progressed, Ready
@@ -73,7 +72,7 @@ def run_study(
     folder: Path,
     executor: Executor,
     *,
-    plan: Mapping[str, Any] | None = None,
+    plan: Mapping[str, object] | None = None,
     settings: RunnerSettings | None = None,
 ) -> StudyOutcome:
     """Run the cells that have no result yet, and return how all of them ended.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import present
 from unseen.core.errors import DataError
 from unseen.data.sources._benchmark import (
     Benchmark,
@@ -41,7 +42,7 @@ def test_images_stand_in_the_order_of_class_numbers_and_paths_whatever_the_order
     assert one.class_names == ("wren", "crow")
     assert one.labels.tolist() == [0, 0, 1, 1]
     assert one.fixed_split is not None
-    assert one.fixed_split.tolist() == ["train", "train", "test", "test"]
+    assert present(one.fixed_split).tolist() == ["train", "train", "test", "test"]
     assert one.is_query is None
     assert one.notes == ()
     assert one.fingerprint == other.fingerprint

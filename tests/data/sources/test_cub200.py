@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import image_of, present
 from unseen.core.errors import DataError
 from unseen.data.factory import load_catalogue, split_catalogue
 from unseen.data.sources.cub200 import cub200
@@ -44,8 +45,8 @@ def test_the_official_layout_gives_classes_by_number_and_the_zero_shot_split(tmp
         "002.Laysan_Albatross/Laysan_Albatross_0009.jpg",
         "002.Laysan_Albatross/Laysan_Albatross_0046.jpg",
     )
-    assert found.fixed_split.tolist() == ["train"] * 4 + ["test"] * 4
-    assert found.reader.image(0).size == (5, 4)
+    assert present(found.fixed_split).tolist() == ["train"] * 4 + ["test"] * 4
+    assert image_of(found, 0).size == (5, 4)
     split = split_catalogue(found, "given:validation=0")
     assert split.counts()["train"] == {"images": 4, "classes": 2}
 
@@ -68,7 +69,7 @@ def test_the_same_data_in_another_layout_is_the_same_catalogue(tmp_path):
     copies = [cub200(str(tmp_path)), cub200(str(tmp_path / "CUB_200_2011"))]
     for other in (around, inside, *copies):
         assert other.ids == one.ids
-        assert other.fixed_split.tolist() == one.fixed_split.tolist()
+        assert present(other.fixed_split).tolist() == present(one.fixed_split).tolist()
         assert other.fingerprint == one.fingerprint
 
 
@@ -78,7 +79,7 @@ def test_a_class_is_named_by_its_folder_however_deep_its_images_lie(tmp_path):
         Image.new("RGB", (5, 4), "red").save(tmp_path / half / name / "more" / "1.jpg")
     found = cub200(str(tmp_path))
     assert found.class_names == ("001.A", "150.B")
-    assert found.fixed_split.tolist() == ["train", "train", "test", "test"]
+    assert present(found.fixed_split).tolist() == ["train", "train", "test", "test"]
 
 
 def test_images_may_lie_beside_the_folder_of_the_lists(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import image_of, present
 from unseen.core.errors import DataError
 from unseen.data.factory import load_catalogue, split_catalogue
 from unseen.data.sources.features import features
@@ -33,12 +34,12 @@ def test_labels_of_any_sign_become_classes_in_the_order_of_their_values(tmp_path
     assert found.labels.tolist() == [1, 1, 0, 0, 2, 2]
     assert found.ids[3] == "row 3"
     assert found.name == "cached"
-    assert found.reader.features.dtype == np.float64
+    assert found.features.dtype == np.float64
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "int8", "uint8", "int64"])
 def test_features_stay_in_the_type_they_came_in(tmp_path, kind):
-    assert features(write(tmp_path, features=np.ones((6, 3), kind))).reader.features.dtype == kind
+    assert features(write(tmp_path, features=np.ones((6, 3), kind))).features.dtype == kind
 
 
 def test_labels_may_be_text_and_numbers_of_64_bit(tmp_path):
@@ -58,10 +59,10 @@ def test_paths_split_and_groups_are_taken_over(tmp_path):
     )
     found = features(path)
     assert found.ids[0] == "0.png"
-    assert found.reader.image(0).size == (4, 4)
+    assert image_of(found, 0).size == (4, 4)
     assert found.reader.image(1) is None
     assert found.class_groups == ("y", "x", "y")
-    assert found.fixed_split.tolist() == ["train"] * 4 + ["test"] * 2
+    assert present(found.fixed_split).tolist() == ["train"] * 4 + ["test"] * 2
     assert features(path, root=str(tmp_path / "elsewhere")).reader.image(0) is None
 
 
@@ -74,7 +75,7 @@ def test_small_classes_are_refused_dropped_or_kept(tmp_path):
     path = write(tmp_path, labels=np.array([5, 5, -1, 7, 10, 10]))
     assert "classes '-1', '7' have a single item" in refusal(path)
     dropped = features(path, small_classes="drop")
-    assert dropped.reader.features.tolist() == [[0, 1], [2, 3], [8, 9], [10, 11]]
+    assert dropped.features.tolist() == [[0, 1], [2, 3], [8, 9], [10, 11]]
     assert dropped.ids == ("row 0", "row 1", "row 4", "row 5")
     assert len(features(path, small_classes="keep")) == 6
 
@@ -124,7 +125,9 @@ def test_values_that_are_not_finite_are_counted_by_row(tmp_path):
 
 
 def test_what_is_no_npz_is_refused(tmp_path):
-    assert refusal(str(tmp_path / "none.npz")) == f"no file {tmp_path / 'none.npz'}"
+    assert refusal(str(tmp_path / "none.npz")) == (
+        f"no file {tmp_path / 'none.npz'}. Write it by numpy.savez(path, features=..., labels=...)."
+    )
     assert "is not an npz file" in refusal(str(tmp_path))
     np.save(tmp_path / "single.npy", np.zeros(3))
     assert "is not an npz file" in refusal(str(tmp_path / "single.npy"))
@@ -156,7 +159,7 @@ def test_a_damaged_npz_is_refused_or_read_as_it_was(tmp_path):
 def test_the_features_of_cub_are_read_and_split_as_the_papers_do():
     found = load_catalogue(f"features={CUB}")
     assert len(found) == 11_788
-    assert found.reader.features.dtype == np.float16
+    assert found.features.dtype == np.float16
     sides = split_catalogue(found, "first:validation=0").counts()
     assert sides["train"] == {"images": 5_864, "classes": 100}
     assert sides["test"] == {"images": 5_924, "classes": 100}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import image_of
 from unseen.core.errors import DataError
 from unseen.data.factory import load_catalogue
 from unseen.data.sources.folder import folder, unlabeled_images
@@ -38,7 +39,7 @@ def test_each_sub_folder_is_a_class_in_sorted_order(tmp_path):
     assert found.name == tmp_path.name
     assert found.notes == ()
     assert found.reader.kind == "image files"
-    assert found.reader.image(1).getpixel((0, 0)) == (2, 0, 0)
+    assert image_of(found, 1).getpixel((0, 0)) == (2, 0, 0)
 
 
 def test_hidden_files_are_ignored_and_others_are_counted(tmp_path):
@@ -64,7 +65,7 @@ def test_a_name_that_is_not_text_can_still_be_written_down(tmp_path):
     found = folder(str(tmp_path), small_classes="keep")
     assert found.class_names == ("a", "caf\\xe9")
     assert len(found.fingerprint) == 16
-    assert found.reader.image(2).size == (4, 4)
+    assert image_of(found, 2).size == (4, 4)
 
 
 def test_what_is_no_folder_of_class_folders_is_refused(tmp_path):

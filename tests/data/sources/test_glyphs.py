@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.helpers.present import image_of, pixels_of, present
 from unseen.core.config import build, hash_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import data
@@ -23,6 +24,7 @@ from unseen.data.sources._glyph_rendering import (
     LOOK_ALIKE,
     MARGIN,
     GlyphPainter,
+    RenderSettings,
     first_of_look_alikes,
     font_paths,
     look_alikes,
@@ -81,8 +83,8 @@ def test_there_are_a_thousand_classes_with_twelve_samples(catalogue):
     assert len(catalogue.class_names) >= 1000
     assert np.bincount(catalogue.labels).min() >= 12
     assert len(set(catalogue.ids)) == len(catalogue)
-    assert catalogue.reader.pixels.shape == (len(catalogue), 32, 32)
-    assert catalogue.reader.pixels.dtype == np.uint8
+    assert pixels_of(catalogue).shape == (len(catalogue), 32, 32)
+    assert pixels_of(catalogue).dtype == np.uint8
 
 
 def test_classes_and_samples_have_readable_names(catalogue):
@@ -110,7 +112,7 @@ def test_only_typefaces_that_were_looked_at_are_samples(catalogue):
 
 
 def test_every_picture_has_ink_on_a_black_ground(catalogue):
-    pixels = catalogue.reader.pixels
+    pixels = pixels_of(catalogue)
     assert pixels.max(axis=(1, 2)).min() > 64
     assert np.median(pixels, axis=(1, 2)).max() == 0
 
@@ -125,7 +127,7 @@ def test_letters_that_look_alike_across_scripts_are_one_class(catalogue):
 
 def test_no_two_classes_look_alike(upright):
     # The rule once more, from the finished pictures, in float64 and with all their levels of grey.
-    vectors = upright.reader.pixels.reshape(len(upright), -1).astype(np.float64)
+    vectors = pixels_of(upright).reshape(len(upright), -1).astype(np.float64)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     fonts = np.array([name.split(" ")[1] for name in upright.ids])
     count = len(upright.class_names)
@@ -141,9 +143,7 @@ def test_no_two_classes_look_alike(upright):
 
 
 def test_no_two_samples_of_a_class_are_one_picture(upright):
-    pictures = {
-        (label, picture.tobytes()) for label, picture in zip(upright.labels, upright.reader.pixels, strict=True)
-    }
+    pictures = {(label, picture.tobytes()) for label, picture in zip(upright.labels, pixels_of(upright), strict=True)}
     assert len(pictures) == len(upright)
 
 
@@ -152,7 +152,7 @@ def test_raw_pixels_find_about_three_in_ten(catalogue, share):
     classes = np.random.default_rng(0).permutation(len(catalogue.class_names))
     chosen = np.isin(catalogue.labels, classes[: int(share * len(classes))])
     labels = catalogue.labels[chosen]
-    vectors = catalogue.reader.pixels[chosen].reshape(len(labels), -1).astype(np.float32)
+    vectors = pixels_of(catalogue)[chosen].reshape(len(labels), -1).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     queries = np.random.default_rng(1).permutation(len(labels))[:1000]
     similarity = vectors[queries] @ vectors.T
@@ -174,11 +174,9 @@ def test_the_same_classes_and_samples_are_chosen_every_time_and_for_every_settin
 def test_a_picture_depends_on_seed_character_and_typeface_only(catalogue):
     classes = classes_of(catalogue)
     some = {letter: classes[letter][::-5] for letter in list(classes)[::20]}
-    settings = {"size": 32, "rotation": 10.0, "shift": 0.044}
-    again = render(font_paths(), some, seed=0, **settings)
+    again, other = (render(font_paths(), some, RenderSettings(32, seed, 10.0, 0.044)) for seed in (0, 1))
     places = [catalogue.ids.index(f"U+{ord(letter):04X} {font}") for letter in some for font in some[letter]]
-    assert np.array_equal(again, catalogue.reader.pixels[places])
-    other = render(font_paths(), some, seed=1, **settings)
+    assert np.array_equal(again, pixels_of(catalogue)[places])
     assert (again != other).any(axis=(1, 2)).all()
 
 
@@ -207,9 +205,9 @@ def test_two_processes_on_one_empty_cache_both_end_right(tmp_path):
 @pytest.mark.parametrize("size", [8, 28, 32, 64])
 def test_pictures_come_in_the_size_asked_for(few, tmp_path, size):
     catalogue = glyphs(size=size, cache=str(tmp_path))
-    assert catalogue.reader.pixels.shape == (9, size, size)
-    assert catalogue.reader.image(0).size == (size, size)
-    assert catalogue.reader.pixels.max(axis=(1, 2)).min() > 64
+    assert pixels_of(catalogue).shape == (9, size, size)
+    assert image_of(catalogue, 0).size == (size, size)
+    assert pixels_of(catalogue).max(axis=(1, 2)).min() > 64
 
 
 def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_path, rendered):
@@ -218,7 +216,7 @@ def test_fewer_samples_a_class_are_a_keyed_choice_of_all(catalogue, few, tmp_pat
     assert len(rendered) == 1
     assert np.bincount(fewer.labels).tolist() == [2, 2, 2]
     places = [everything.ids.index(name) for name in fewer.ids]
-    assert np.array_equal(fewer.reader.pixels, everything.reader.pixels[places])
+    assert np.array_equal(pixels_of(fewer), pixels_of(everything)[places])
     assert places == sorted(places)
     assert glyphs(cache=str(tmp_path), max_per_class=99).ids == everything.ids
     choices = {glyphs(cache=str(tmp_path), max_per_class=2, seed=seed).ids for seed in range(5)}
@@ -257,7 +255,7 @@ def test_a_quarter_turn_is_the_quarter_turn_of_the_array():
 @pytest.mark.parametrize("font", ["DejaVuSans", "DejaVuSerif-BoldItalic"])
 def test_no_letter_is_cut_off(letter, font):
     canvas = GlyphPainter(font_paths()[font], 32).draw(letter)
-    left, top, right, bottom = canvas.getbbox()
+    left, top, right, bottom = present(canvas.getbbox())
     margin = int(MARGIN * canvas.width)
     assert margin <= min(left, top)
     assert max(right, bottom) <= canvas.width - margin
@@ -442,7 +440,7 @@ def test_a_setting_out_of_range_is_refused(setting):
 
 def test_glyphs_are_built_from_a_record(few, tmp_path):
     catalogue = build(data, {"name": "glyphs", "size": 28, "cache": str(tmp_path)})
-    assert catalogue.reader.pixels.shape == (9, 28, 28)
+    assert pixels_of(catalogue).shape == (9, 28, 28)
     with pytest.raises(ConfigError, match="did you mean 'size'"):
         build(data, "glyphs:sizes=28")
 

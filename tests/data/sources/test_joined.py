@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.helpers.present import files_of, image_of, present
 from tests.helpers.small_runs import settings_for, write_features, write_images
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import load_catalogue, split_catalogue
@@ -31,13 +32,13 @@ def test_items_come_one_part_after_the_other(record):
     assert len(catalogue) == 96 + 50
     assert catalogue.class_names[:2] == ("one/0", "one/1")
     assert catalogue.class_names[12:14] == ("other/0", "other/1")
-    assert np.array_equal(catalogue.reader.features, np.concatenate([part.reader.features for part in parts]))
+    assert np.array_equal(catalogue.features, np.concatenate([part.features for part in parts]))
     for index in (0, 95, 96, 145):
         part, own = (0, index) if index < 96 else (1, index - 96)
         name = parts[part].class_names[parts[part].labels[own]]
         assert catalogue.class_names[catalogue.labels[index]] == f"{list(record['parts'])[part]}/{name}"
         assert catalogue.ids[index].endswith(parts[part].ids[own])
-    assert set(catalogue.class_groups) == {"one", "other"}
+    assert set(present(catalogue.class_groups)) == {"one", "other"}
 
 
 @pytest.mark.parametrize("by", [None, "first:validation=0", {"name": "fraction", "train": 0.5, "seed": 3}])
@@ -75,8 +76,8 @@ def test_files_are_found_below_the_folder_that_all_parts_share(tmp_path):
     catalogue = load_catalogue({"name": "joined", "parts": parts})
     assert len(catalogue) == 12
     own = load_catalogue(parts["b"])
-    assert catalogue.reader.path(6).samefile(own.reader.path(0))
-    assert np.array_equal(np.asarray(catalogue.reader.image(11)), np.asarray(own.reader.image(5)))
+    assert files_of(catalogue).path(6).samefile(files_of(own).path(0))
+    assert np.array_equal(np.asarray(image_of(catalogue, 11)), np.asarray(image_of(own, 5)))
 
 
 def test_queries_of_one_part_leave_all_items_of_the_other(record):
@@ -84,7 +85,9 @@ def test_queries_of_one_part_leave_all_items_of_the_other(record):
     assert _joined_marks(parts.values(), "is_query") is None
     marks = np.arange(96) % 2 == 0
     parts["one"] = replace(parts["one"], is_query=marks)
-    assert np.array_equal(_joined_marks(parts.values(), "is_query"), np.concatenate([marks, np.ones(50, bool)]))
+    assert np.array_equal(
+        present(_joined_marks(parts.values(), "is_query")), np.concatenate([marks, np.ones(50, bool)])
+    )
 
 
 def test_what_cannot_lie_together_is_refused(tmp_path, record):
@@ -118,7 +121,7 @@ def test_groups_of_plain_data_are_parts_too(tmp_path, by):
                 expected = {
                     name
                     for name in names_on(catalogue, getattr(whole, side))
-                    if catalogue.class_groups[catalogue.class_names.index(name)] == group
+                    if present(catalogue.class_groups)[catalogue.class_names.index(name)] == group
                 }
                 assert names_on(catalogue, getattr(split, side)) == expected
     with pytest.raises(DataError, match="no part 'od'; did you mean 'odd'"):

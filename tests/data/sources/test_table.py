@@ -3,6 +3,7 @@
 import pytest
 from PIL import Image
 
+from tests.helpers.present import image_of, present
 from unseen.core.errors import DataError
 from unseen.data.factory import load_catalogue
 from unseen.data.sources.table import table
@@ -39,7 +40,7 @@ def test_path_and_label_are_enough(place):
     assert found.name == "table"
     assert (found.fixed_split, found.is_query, found.is_gallery, found.class_groups) == (None, None, None, None)
     assert found.notes == ()
-    assert found.reader.image(3).getpixel((0, 0)) == (ord("b"), 2, 0)
+    assert image_of(found, 3).getpixel((0, 0)) == (ord("b"), 2, 0)
 
 
 def test_a_byte_order_mark_other_line_ends_and_quotes_are_read(place):
@@ -59,9 +60,9 @@ def test_all_columns_of_open_metric_learning_are_understood(place):
     found = table(write(place, text))
     assert found.class_names == ("1", "9", "10")
     assert found.class_groups == ("birds", "birds", "cars")
-    assert found.is_query.tolist() == [False, False, True, False, True, False]
-    assert found.is_gallery.tolist() == [False, False, False, True, True, True]
-    assert found.fixed_split.tolist() == ["train"] * 2 + ["test"] * 4
+    assert present(found.is_query).tolist() == [False, False, True, False, True, False]
+    assert present(found.is_gallery).tolist() == [False, False, False, True, True, True]
+    assert present(found.fixed_split).tolist() == ["train"] * 2 + ["test"] * 4
     assert found.notes == (
         "columns ignored: x_1",
         "the table has no test rows, so its validation rows are the test side",
@@ -71,7 +72,7 @@ def test_all_columns_of_open_metric_learning_are_understood(place):
 def test_three_sides_stay_three_sides(place):
     rows = zip(["a1", "a2", "b1", "b2", "c1", "c2"], ["train"] * 2 + ["validation"] * 2 + ["test"] * 2, strict=True)
     found = table(write(place, "path,label,split\n" + "".join(f"{n}.png,{n[0]},{s}\n" for n, s in rows)))
-    assert found.fixed_split.tolist() == ["train"] * 2 + ["validation"] * 2 + ["test"] * 2
+    assert present(found.fixed_split).tolist() == ["train"] * 2 + ["validation"] * 2 + ["test"] * 2
 
 
 def test_columns_that_are_empty_say_nothing(place):
@@ -136,7 +137,7 @@ def test_small_classes_can_be_dropped_or_kept(place):
     assert dropped.class_names == ("a", "b")
     assert dropped.class_groups == ("x", "y")
     assert dropped.ids == ("a1.png", "a2.png", "b1.png", "b2.png")
-    assert dropped.reader.image(0).getpixel((0, 0)) == (ord("a"), 1, 0)
+    assert image_of(dropped, 0).getpixel((0, 0)) == (ord("a"), 1, 0)
     assert len(table(write(place, text), small_classes="keep")) == 5
 
 

@@ -89,7 +89,7 @@ def test_groups_of_queries_and_of_a_gallery_of_its_own_are_numbered_together():
         ({"gallery": [-1]}, "gallery must be rows from 0 to 2"),
         ({"gallery": [1, 1]}, "gallery hold a row twice"),
         ({"gallery": [0.5]}, "row numbers or a mask"),
-        ({"gallery": (np.ones((2, 2)), [0, 1])}, "one width"),
+        ({"gallery": (np.ones((2, 2)), [0, 1])}, "same width"),
         ({"gallery": (np.ones((2, 3)), [0])}, "one label per embedding"),
         ({"gallery": (np.ones((2, 3)), ["a", "b"])}, "all of one kind"),
         ({"embeddings": np.ones((0, 3)), "labels": []}, "no embedding"),

@@ -82,7 +82,7 @@ def test_rows_of_one_group_are_no_pair(tile, monkeypatch):
     for counts, expected in zip(found, by_loops(rows, classes, pairs, nowhere), strict=True):
         assert (counts == expected).all()
     found = pair_histograms(table_of(rows, classes, queries, gallery, groups=apart))
-    pairs = [(i, j) for i in queries for j in gallery if apart[i] != apart[j]]
+    pairs = [(i, j) for i in queries.tolist() for j in gallery.tolist() if apart[i] != apart[j]]
     for counts, expected in zip(found, by_loops(rows, classes, pairs, nowhere), strict=True):
         assert (counts == expected).all()
 

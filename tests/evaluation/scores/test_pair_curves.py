@@ -101,7 +101,7 @@ def test_rows_of_one_group_are_no_pair(sorted_pairs, monkeypatch):
     groups = np.arange(60) // 3
     for part in (np.arange(60), np.arange(10, 50)):
         counts = count_pairs(table_of(rows, classes, part, part)._replace(groups=groups))
-        pairs = [(i, j) for i in part for j in part if i < j and groups[i] != groups[j]]
+        pairs = [(i, j) for i in part.tolist() for j in part.tolist() if i < j and groups[i] != groups[j]]
         assert counts.positives.sum() == sum(classes[i] == classes[j] for i, j in pairs)
         assert counts.negatives.sum() == sum(classes[i] != classes[j] for i, j in pairs)
     counts = count_pairs(table_of(rows, classes, np.arange(20), np.arange(15, 60))._replace(groups=groups))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from unseen.core.randomness import torch_generator
 
-EXACT = {"rtol": 1e-10, "atol": 1e-10}
+TOLERANCE = 1e-10
 
 
 def random_matrix(seed: int, *shape: int) -> Tensor:
@@ -36,4 +36,4 @@ def assert_same_as_autograd(
         results.append([output.detach(), *zero])
     for found, expected in zip(*results, strict=True):
         assert found.isfinite().all()
-        torch.testing.assert_close(found, expected, **EXACT)
+        torch.testing.assert_close(found, expected, rtol=TOLERANCE, atol=TOLERANCE)

@@ -1,7 +1,10 @@
 """Second derivatives are refused in one sentence, and values with a known gradient behave as any other."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 
 from tests.contracts.degenerate_batches import WIDTH, ordinary_batch
 from tests.contracts.loss_cases import Case
@@ -13,7 +16,7 @@ from unseen.pairs.functional import SecondDerivativeError, unit_vectors, weighte
 
 MASK = random_mask(1, 6, 6)
 CLASSES = functional.PairClasses(torch.arange(6) // 2, torch.arange(6) // 2)
-BLOCKS = {
+BLOCKS: dict[str, Callable[[Tensor], Tensor]] = {
     "unit_vectors": unit_vectors,
     "cosines": functional.cosines,
     "cosines_from_products": lambda x: functional.cosines_from_products(x @ x.T),

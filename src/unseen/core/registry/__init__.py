@@ -177,9 +177,10 @@ transform = Registry("transform", "unseen.data")
 optimizer = Registry("optimizer", "unseen.training")
 schedule = Registry("schedule", "unseen.training")
 score = Registry("score", "unseen.evaluation.scores")
+analysis = Registry("analysis", "unseen.analyses", plural="analyses")
 
-_ALL = (loss, uncertainty, miner, method, sampler, backbone, data, split, transform, optimizer, schedule, score)
-REGISTRIES: dict[str, Registry] = {registry.kind: registry for registry in _ALL}
+_ARGUMENTS = (loss, uncertainty, miner, method, sampler, backbone, data, split, transform, optimizer, schedule)
+REGISTRIES: dict[str, Registry] = {registry.kind: registry for registry in (*_ARGUMENTS, score, analysis)}
 
-COMPONENT_ARGUMENTS: dict[str, Registry] = {**REGISTRIES, "pair_loss": loss}
-"""Arguments whose value is itself a component, by the argument's name."""
+COMPONENT_ARGUMENTS: dict[str, Registry] = {registry.kind: registry for registry in _ARGUMENTS} | {"pair_loss": loss}
+"""Arguments whose value is itself a component, by the argument's name; a `score` is a name such as recall@1."""

@@ -5,6 +5,7 @@ import math
 import unicodedata
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -194,22 +195,29 @@ def choose_classes(paths: dict[str, Path]) -> dict[str, list[str]]:
     return {candidates[position]: list(samples[position].values()) for position in (enough[index] for index in kept)}
 
 
-def render(
-    paths: dict[str, Path], classes: dict[str, list[str]], *, size: int, seed: int, rotation: float, shift: float
-) -> np.ndarray:
+class RenderSettings(NamedTuple):
+    """Image size in pixels, seed, and the largest rotation in degrees and shift as a share of the size."""
+
+    size: int
+    seed: int
+    rotation: float
+    shift: float
+
+
+def render(paths: dict[str, Path], classes: dict[str, list[str]], settings: RenderSettings) -> np.ndarray:
     """Render all samples, class by class, white on black.
 
-    Each is rotated by up to `rotation` degrees and shifted by up to `shift` of its size, uniformly in both directions,
-    by a draw that depends on seed, character and typeface only.
+    Rotations and shifts are uniform in both directions and depend on seed, character and typeface only.
 
     Shape:  N samples -> (N, size, size) of uint8
     """
+    size, shift = settings.size, settings.shift
     painters = {font: GlyphPainter(path, size) for font, path in paths.items()}
     pixels = np.empty((sum(map(len, classes.values())), size, size), np.uint8)
     samples = ((letter, font) for letter, fonts in classes.items() for font in fonts)
     for position, (letter, font) in enumerate(samples):
         canvas = painters[font].draw(letter)
-        key = derive(seed, "glyphs", ord(letter), FONTS.index(font))
+        key = derive(settings.seed, "glyphs", ord(letter), FONTS.index(font))
         turn, right, down = numpy_generator(key).uniform(-1, 1, 3)
-        pixels[position] = painters[font].move(canvas, turn * rotation, right * shift, down * shift)
+        pixels[position] = painters[font].move(canvas, turn * settings.rotation, right * shift, down * shift)
     return pixels

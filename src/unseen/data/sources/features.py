@@ -18,6 +18,7 @@ from unseen.data.catalogue import (
 from unseen.data.item_readers import FeatureArray
 
 _CHUNK = 4096
+_HOW_TO_WRITE = "Write it by numpy.savez(path, features=..., labels=...)."
 
 
 @data("features")
@@ -71,9 +72,9 @@ def features(
 def _arrays(file: Path) -> dict[str, np.ndarray]:
     needed, optional = ("features", "labels"), ("paths", "split", "groups")
     if not file.exists():
-        raise DataError(f"no file {file}")
+        raise DataError(f"no file {file}", hint=_HOW_TO_WRITE)
     if not file.is_file() or not zipfile.is_zipfile(file):
-        raise DataError(f"{file} is not an npz file", hint="Write it by numpy.savez(path, features=..., labels=...).")
+        raise DataError(f"{file} is not an npz file", hint=_HOW_TO_WRITE)
     arrays: dict[str, np.ndarray] = {}
     key = ""
     try:
@@ -83,7 +84,7 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
                 if key not in archive.files:
                     raise DataError(
                         f"{file} has no array '{key}' (it has: {', '.join(archive.files) or 'none'})",
-                        hint="Write it by numpy.savez(path, features=..., labels=...).",
+                        hint=_HOW_TO_WRITE,
                     )
             for key in needed + optional:
                 if key in archive.files:

@@ -5,20 +5,19 @@ import io
 import logging
 import unicodedata
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 
 from unseen.core.checks import check_between, check_count
-from unseen.core.config import hash_of
+from unseen.core.config import Record, hash_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.files import read_json, write_bytes, write_json
-from unseen.core.paths import cache_folder
+from unseen.core.folders import cache_folder
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
 from unseen.data.item_readers import ImagesInMemory
-from unseen.data.sources._glyph_rendering import choose_classes, font_paths, render, script_of
+from unseen.data.sources._glyph_rendering import RenderSettings, choose_classes, font_paths, render, script_of
 
 # Incremented with every change of a pixel or a class: images of an older version are not read from the cache.
 VERSION = 1
@@ -27,24 +26,6 @@ SIZES = (8, 256)
 _log = logging.getLogger("unseen")
 
 Typefaces = dict[str, list[str]]
-
-
-class RenderSettings(TypedDict):
-    """The settings that determine the pixels."""
-
-    size: int
-    seed: int
-    rotation: float
-    shift: float
-
-
-class _CacheKey(TypedDict):
-    glyphs: int
-    settings: RenderSettings
-    matplotlib: str
-    pillow: str
-    freetype: str | None
-    unicode: str
 
 
 @data("glyphs")
@@ -84,7 +65,7 @@ def glyphs(
     if cache is not None and (not isinstance(cache, str) or not cache or "\0" in cache):
         raise ConfigError("glyphs: cache must be the path of a folder", got=cache)
 
-    settings = RenderSettings(size=size, seed=seed, rotation=float(rotation), shift=float(shift))
+    settings = RenderSettings(size, seed, float(rotation), float(shift))
     classes, pixels = _load_or_render(settings, _default_cache() if cache is None else Path(cache).expanduser())
     if max_per_class is not None:
         classes, pixels = _subsample(classes, pixels, max_per_class, seed)
@@ -122,20 +103,20 @@ def _subsample(classes: Typefaces, pixels: np.ndarray, limit: int, seed: int) ->
     return selected, pixels[positions]
 
 
-def _cache_key(settings: RenderSettings) -> _CacheKey:
+def _cache_key(settings: RenderSettings) -> Record:
     """Return everything that determines the images; its hash names the cache entry."""
     import matplotlib
     import PIL
     from PIL import features
 
-    return _CacheKey(
-        glyphs=VERSION,
-        settings=settings,
-        matplotlib=matplotlib.__version__,
-        pillow=PIL.__version__,
-        freetype=features.version("freetype2"),
-        unicode=unicodedata.unidata_version,
-    )
+    return {
+        "glyphs": VERSION,
+        "settings": settings._asdict(),
+        "matplotlib": matplotlib.__version__,
+        "pillow": PIL.__version__,
+        "freetype": features.version("freetype2"),
+        "unicode": unicodedata.unidata_version,
+    }
 
 
 def _load_or_render(settings: RenderSettings, folder: Path | None) -> tuple[Typefaces, np.ndarray]:
@@ -151,7 +132,7 @@ def _load_or_render(settings: RenderSettings, folder: Path | None) -> tuple[Type
             _log.warning("glyphs: the cache entry %s is not usable (%s); rendering again", entry, problem)
     paths = font_paths()
     classes = choose_classes(paths)
-    pixels = render(paths, classes, **settings)
+    pixels = render(paths, classes, settings)
     if entry is not None:
         try:
             _write(entry, made_by, classes, pixels)
@@ -160,7 +141,7 @@ def _load_or_render(settings: RenderSettings, folder: Path | None) -> tuple[Type
     return classes, pixels
 
 
-def _write(entry: Path, made_by: _CacheKey, classes: Typefaces, pixels: np.ndarray) -> None:
+def _write(entry: Path, made_by: Record, classes: Typefaces, pixels: np.ndarray) -> None:
     # Two processes that write one entry write the same bytes, so it does not matter which one is last.
     content = io.BytesIO()
     np.save(content, pixels, allow_pickle=False)
@@ -174,7 +155,7 @@ def _write(entry: Path, made_by: _CacheKey, classes: Typefaces, pixels: np.ndarr
     write_json(entry.with_suffix(".json"), {"index": index, "hash": hash_of(index)})
 
 
-def _read(entry: Path, made_by: _CacheKey) -> tuple[Typefaces, np.ndarray]:
+def _read(entry: Path, made_by: Record) -> tuple[Typefaces, np.ndarray]:
     """Read a cache entry after verifying its hashes."""
     if not entry.with_suffix(".json").exists():
         raise FileNotFoundError(entry.with_suffix(".json"))

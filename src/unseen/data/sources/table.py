@@ -105,7 +105,7 @@ def read_text(file: Path) -> str:
         content = file.read_bytes()
         return content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise DataError(f"no file {file}") from None
+        raise DataError(f"no file {file}", hint="A text file is needed.") from None
     except OSError as problem:
         raise DataError(f"{file} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError as problem:

@@ -1,4 +1,4 @@
-"""Shared base of the building blocks: backward passes that refuse second derivatives, and values with a known gradient."""
+"""Base of the building blocks: backward passes that refuse second derivatives, values with a known gradient."""
 
 import functools
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Exponentials under a mask: log-sum-exp with and without the one, softmax weights, soft maximum and minimum.
 
-None overflows, and exponentials that vanish cost no time. A dimension without a selected entry yields 0 and no gradient.
+None of them overflows. A row without a selected entry yields 0 and has no gradient.
 """
 
 import math
@@ -13,7 +13,7 @@ from unseen.pairs.functional.autograd import first_order
 from unseen.pairs.functional.masks import as_numbers, fill_outside
 
 LOG2_E = math.log2(math.e)
-"""exp(x) is exp2(LOG2_E x); exp takes up to forty times as long as exp2 where it vanishes, as it does for most pairs."""
+"""exp(x) is exp2(LOG2_E x); exp is up to forty times slower than exp2 where it underflows, as for most pairs."""
 
 
 def masked_softmax(logits: Tensor, mask: Tensor, dim: int = 1, *, with_one: bool = False) -> tuple[Tensor, Tensor]:

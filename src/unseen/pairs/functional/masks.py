@@ -8,7 +8,7 @@ from torch import Tensor
 from unseen.pairs.functional.autograd import first_order
 
 SMALL_MASK = 2**15
-"""Beyond so many entries it pays to convert booleans to floating-point numbers, which are summed several times faster."""
+"""Beyond so many entries it pays to convert booleans to floats, which are summed several times faster."""
 
 
 def as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
