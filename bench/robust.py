@@ -1,8 +1,8 @@
-"""Run time of the robust sets of D beside anchor-based mining and losses: figure 4 of Qi et al. (arXiv:1912.11194).
+"""Run time of the uncertainty sets against anchor-based mining and losses: figure 4 of Qi et al. (arXiv:1912.11194).
 
     python -m bench.robust [--quick] [--threads 1] [--output bench/results]
 
-One iteration is mining, loss and backward, without a network: K = 2 B, gamma = 0.1, five samples a class, d = 1024.
+One iteration is mining, loss and backward, without a network: K = 2 B, gamma = 0.1, five samples per class, d = 1024.
 Writes robust.md, robust.csv and robust.png.
 """
 
@@ -55,7 +55,7 @@ CASES = [
         "mined",
         lambda size: losses.MarginPair(miner=miners.DistancePairs()),
         their_distance_weighting,
-        "distance-weighted pairs, as many negatives as positives; theirs draws one triplet an anchor",
+        "distance-weighted pairs, as many negatives as positives; theirs draws one triplet per anchor",
     ),
     Case(
         "MS",
@@ -68,7 +68,7 @@ CASES = [
         "pair",
         lambda size: losses.LiftedStructure(),
         their_lifted,
-        "equation 3 of D; theirs is the same function under the name GeneralizedLiftedStructureLoss",
+        "equation 3 of Qi et al.; theirs is the same function under the name GeneralizedLiftedStructureLoss",
     ),
 ]
 
@@ -107,7 +107,7 @@ def multiple(record):
 
 
 def statements(records):
-    """What figure 4 of D claims, checked against our own numbers at each batch size."""
+    """The claims of figure 4 of the paper, checked against our numbers at each batch size."""
     at = {(r.case, r.batch): r.times.cpu_minimum for r in records if r.subject == OURS and r.times}
     batches = sorted({record.batch for record in records})
     others = [case.name for case in CASES if case.name not in ROBUST_NAMES]
@@ -130,26 +130,27 @@ def report(records, took):
     return (
         "\n".join(
             [
-                "# Run time of the robust sets",
+                "# Run time of the uncertainty sets",
                 "",
-                f"Figure 4 of D: time of one iteration at d = {WIDTH}, {PER_CLASS} samples a class. Mining, loss and"
-                " backward on clustered embeddings, without the network that the paper's numbers include. The robust"
-                " sets weigh the losses of `margin_pair` with K = 2 B and gamma = 0.1. Minima of interleaved rounds of"
-                " one process, CPU time; the floor is one product of all similarities and its two backward.",
+                f"Figure 4 of Qi et al.: time of one iteration at d = {WIDTH}, {PER_CLASS} samples per class. Mining, loss"
+                " and backward on clustered embeddings, without the network that the paper's numbers include. The"
+                " uncertainty sets weight the losses of `margin_pair` with K = 2 B and gamma = 0.1. Minima of"
+                " interleaved rounds of one process, CPU time; the floor is one product of all similarities and its"
+                " two backward products.",
                 "",
                 f"{machine()} The run took {duration(took)}.",
                 "",
-                "## Milliseconds an iteration",
+                "## Milliseconds per iteration",
                 "",
                 *markdown_table(["method", *batches], rows_of(records, milliseconds)),
                 "",
-                "## Times the floor",
+                "## Multiples of the floor",
                 "",
                 *markdown_table(["method", *batches], rows_of(records, multiple)),
                 "",
-                "## What the paper says of its figure, in our implementation",
+                "## The paper's claims about its figure, in our implementation",
                 "",
-                *markdown_table(["statement", "holds at B ="], statements(records)),
+                *markdown_table(["claim", "holds at B ="], statements(records)),
                 "",
                 "## Notes",
                 "",
@@ -161,7 +162,7 @@ def report(records, took):
 
 
 def draw(records, path):
-    """Milliseconds by batch size, a line for each method; theirs dashed, in the colour of ours."""
+    """Plot milliseconds over batch size, a line per method; theirs is dashed, in the colour of ours."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -196,11 +197,11 @@ def draw(records, path):
     axis.yaxis.set_major_formatter(lambda value, position: f"{value:g}")
     axis.set_xticks(sorted(floors))
     axis.set_xlabel("batch size")
-    axis.set_ylabel("milliseconds an iteration (CPU time, log)")
+    axis.set_ylabel("milliseconds per iteration (CPU time, log)")
     axis.set_title(f"Mining, loss and backward, d = {WIDTH}", fontsize=11)
     axis.grid(color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)
-    # The names in the order of the lines' ends, so that one finds them.
+    # The legend is in the order of the lines' right ends.
     handles, labels = axis.get_legend_handles_labels()
     order = sorted(range(len(axis.lines)), key=lambda line: -float(np.asarray(axis.lines[line].get_ydata())[-1]))
     figure.legend(
@@ -232,7 +233,7 @@ def main():
     draw(records, options.output / "robust.png")
     batches = [f"B = {batch}" for batch in sorted({record.batch for record in records})]
     out = Console(width=100)
-    out.print(table("milliseconds an iteration", ["method", *batches], rows_of(records, milliseconds)))
+    out.print(table("milliseconds per iteration", ["method", *batches], rows_of(records, milliseconds)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What every registered uncertainty set must do; a new set is tested here by being registered."""
 
-import inspect
 import math
 from typing import NamedTuple
 
@@ -10,6 +9,8 @@ import torch
 from scipy.optimize import linprog, minimize
 
 import unseen.robust
+from tests.contracts.cases import case_of
+from tests.contracts.loss_cases import is_numeric, settings_of
 from tests.helpers.present import present
 from unseen.core import registry
 from unseen.core.config import build, record_of
@@ -26,8 +27,8 @@ class Strength(NamedTuple):
     tolerance: float
 
 
-# A set without a strength is None. GroupedKL is its groups' means and maxima: here one group of all.
-STRENGTHS = {
+# None for a set without a strength. GroupedKL is its groups' means and maxima: here one group of all.
+STRENGTHS: dict[str, Strength | None] = {
     "mean": None,
     "max": None,
     "top_k": Strength("top_k:k=1000", "top_k:k=1", 1e-12),
@@ -80,12 +81,16 @@ def vectors(count=100):
         yield (losses.round(0) if number % 3 == 0 else losses).tolist()
 
 
-def test_every_set_is_known_here_and_exported():
-    assert sorted(STRENGTHS) == NAMES
-    assert {text.split(":")[0] for text in FLAT} == set(NAMES)
-    for name in NAMES:
-        component = registry.uncertainty[name]
-        assert getattr(unseen.robust, component.__name__) is component
+@pytest.mark.parametrize("name", NAMES)
+def test_every_set_has_its_cases_here_and_is_exported(name):
+    case_of(STRENGTHS, name, __file__)
+    case_of({text.split(":")[0]: text for text in FLAT}, name, __file__)
+    component = registry.uncertainty[name]
+    assert getattr(unseen.robust, component.__name__) is component
+
+
+def test_no_case_is_of_a_set_that_is_gone():
+    assert {*STRENGTHS, *(text.split(":")[0] for text in FLAT)} == set(NAMES)
 
 
 @pytest.mark.parametrize("text", FLAT)
@@ -101,7 +106,7 @@ def test_weights_are_on_the_simplex_and_detached_and_the_gradient_is_the_weights
         torch.testing.assert_close(values.grad, found.weights, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if STRENGTHS[name]])
+@pytest.mark.parametrize("name", [name for name in NAMES if STRENGTHS.get(name)])
 def test_its_strength_leads_from_the_mean_to_the_maximum(name):
     strength = present(STRENGTHS[name])
     for losses in vectors(30):
@@ -245,7 +250,6 @@ def test_a_set_gives_back_its_record(text):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1, "1", True, [1.0]], ids=str)
 def test_bad_values_of_every_number_are_refused(name, bad):
     component = registry.uncertainty[name]
-    for setting in inspect.signature(component).parameters:
-        if setting in ("k", "gamma", "rho", "samples", "gamma_positive", "gamma_negative"):
-            with pytest.raises(ConfigError, match=setting):
-                component(**{setting: bad})
+    for setting in [setting for setting, annotation in settings_of(component).items() if is_numeric(annotation)]:
+        with pytest.raises(ConfigError, match=setting):
+            component(**{setting: bad})

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 Acknowledge = Callable[[Any], None]
-Child = Callable[[Acknowledge], None]
+Child = Callable[[Acknowledge], object]
 
 
 def fresh_seed() -> int:

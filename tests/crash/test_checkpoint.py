@@ -1,4 +1,4 @@
-"""Checkpoints are old or new, never torn, and a damaged one is never taken for whole."""
+"""Checkpoints are complete or absent, never torn, and a damaged one is never loaded."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Training runs killed at random moments end, bit for bit, as one that nobody disturbed."""
+"""Training runs killed at random moments end, bit for bit, as an undisturbed one."""
 
 import json
 from pathlib import Path

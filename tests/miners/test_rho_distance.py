@@ -103,8 +103,8 @@ def test_switched_triplets_cost_and_push_finitely_and_pull_nothing(loss, dtype):
         hinge = (1 - root).relu()
         expected = (hinge.square() / 2 if loss.squared else hinge).mean()
     expected.backward()
-    found, wanted = present(leaf.grad), present(other.grad)
+    slope, wanted = present(leaf.grad), present(other.grad)
     assert (wanted.abs().sum(1) > 0.005).all()
     # 2e-3: at distance 1e-4 the root multiplies float32's rounding of a self-similarity by 1e4; bfloat16 stores 2^-8.
     tolerance = {torch.float64: 1e-9, torch.float32: 2e-3, torch.bfloat16: 2**-7}[dtype]
-    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=tolerance * wanted.abs().max().item())
+    torch.testing.assert_close(slope.double(), wanted, rtol=0, atol=tolerance * wanted.abs().max().item())

@@ -8,7 +8,7 @@ from unseen.core.errors import ConfigError
 from unseen.runs import prepare
 from unseen.runs.named_recipes import load_recipe, named_recipes
 
-# Sections 1.29, 1.26 to 1.28 of the specification.
+# Published run scripts of Roth et al. (arXiv:2002.08473, rho-regularization) and of S2SD (arXiv:2009.08348).
 P_SWITCH = {
     ("r_contrastive", "cub200"): 0.4,
     ("r_triplet", "cub200"): 0.4,
@@ -64,9 +64,9 @@ def test_what_is_stated_changes_the_settings_of_a_recipe_and_not_its_components(
     assert present(recipe.loss)["miner"]["name"] == "rho_distance"
     stated = prepare(settings_of(features, "diva", method="diva:momentum=0.5")).recipe
     assert (stated.method["momentum"], stated.method["shared_mining"]) == (0.5, "random")
-    with pytest.raises(ConfigError, match="recipe 'r_margin' is made of loss 'margin'; got 'triplet'"):
+    with pytest.raises(ConfigError, match="recipe 'r_margin' has the loss 'margin'; got 'triplet'"):
         prepare(settings_of(features, "r_margin", loss="triplet"))
-    with pytest.raises(ConfigError, match="recipe 'diva' is made of method 'diva'; got 'plain'"):
+    with pytest.raises(ConfigError, match="recipe 'diva' has the method 'diva'; got 'plain'"):
         prepare(settings_of(features, "diva", method="plain"))
 
 

@@ -185,7 +185,7 @@ def test_a_non_finite_number_stops_the_run_before_the_step_and_names_the_batch(
 
 def test_a_non_finite_parameter_or_embedding_is_named(features, tmp_path, monkeypatch):
     real = torch.optim.Adam.step
-    calls: list[Path] = []
+    calls: list[int] = []
 
     def break_weights(self, *args):
         real(self, *args)

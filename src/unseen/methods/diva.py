@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice, check_count
 from unseen.core.errors import ConfigError
@@ -17,7 +18,7 @@ from unseen.losses.base import own_parameters_of
 from unseen.methods.diva_queue import WEIGHT_AXES, Queue, WeightAxis, weighted_info_nce
 from unseen.methods.diva_triplets import SHARED_MODES, SharedMode, intra_triplets, shared_triplets
 from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
-from unseen.models import ConcatenatedHeads
+from unseen.models import ConcatenatedHeads, Embedder
 from unseen.pairs.functional import unit_vectors
 
 HEADS = ("discriminative", "shared", "intra", "self")
@@ -27,11 +28,11 @@ HIDDEN = 512
 
 class _Reversed(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, values: Tensor) -> Tensor:
+    def forward(context: FunctionCtx, values: Tensor) -> Tensor:
         return values.view_as(values)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
+    def backward(context: FunctionCtx, gradient: Tensor) -> Tensor:
         return -gradient
 
 
@@ -84,12 +85,13 @@ class DiVAObjective(Objective):
     def forward(self, inputs: Tensor, *, key: int) -> HeadOutput:
         """Heads of the first views, keys of the second views."""
         queries, others = inputs.chunk(2)
-        heads = tuple(part.float() for part in self._head.outputs(self.model.backbone(queries)))
+        head = _heads_of(self.model)
+        heads = tuple(part.float() for part in head.outputs(self.model.backbone(queries)))
         with torch.no_grad():
-            embeddings = self._head.concatenate(heads)
+            embeddings = head.concatenate(heads)
             # Shuffled, so that batch norm statistics do not identify a key (as in MoCo).
             order = torch.randperm(len(others), generator=torch_generator(derive(key, "shuffled"))).to(inputs.device)
-            keys = self.key_model.head.outputs(self.key_model.backbone(others[order]))[HEADS.index("self")]
+            keys = _heads_of(self.key_model).outputs(self.key_model.backbone(others[order]))[HEADS.index("self")]
             keys = unit_vectors(keys.float())[order.argsort()]
         return HeadOutput(embeddings=embeddings, heads=heads, keys=keys)
 
@@ -133,10 +135,10 @@ class DiVAObjective(Objective):
         groups = [group for loss in losses for group in own_parameters_of(loss)]
         return [*groups, {"params": list(self.regressors.parameters()), "lr": None, "weight_decay": None}]
 
-    @property
-    def _head(self) -> ConcatenatedHeads:
-        assert isinstance(self.model.head, ConcatenatedHeads)
-        return self.model.head
+
+def _heads_of(model: Embedder) -> ConcatenatedHeads:
+    assert isinstance(model.head, ConcatenatedHeads), "the head that the method declared"
+    return model.head
 
 
 @method("diva")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unseen.core.checks import check_above, check_count
 from unseen.core.errors import ConfigError
@@ -131,14 +131,12 @@ class ManifoldMixup:
     Raises:     ConfigError for a backbone whose steps are not sequential, and for a loss with a memory
     """
 
+    head = staticmethod(linear_head)
+
     def __init__(self, *, alpha: float = 2.0, stages: int = 3) -> None:
         check_above("ManifoldMixup", "alpha", alpha, 0)
         check_count("ManifoldMixup", "stages", stages, at_least=0)
         self.alpha, self.stages = alpha, stages
-
-    def head(self, width: int, embedding_size: int | None) -> nn.Module:
-        """A linear head."""
-        return linear_head(width, embedding_size)
 
     def build(self, inputs: MethodInputs) -> Objective:
         """Build the objective of a run."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from unseen.losses.base import own_parameters_of
 from unseen.models import Embedder
+from unseen.models.embedder import HeadFactory
 from unseen.pairs.tuples import Triplets, Usage
 
 
@@ -128,8 +129,9 @@ class Objective(nn.Module, ABC):
 class Method(Protocol):
     """The settings of a training method."""
 
-    def head(self, width: int, embedding_size: int | None) -> nn.Module:
-        """The head on pooled features of a width; without an embedding size the features are the embedding."""
+    @property
+    def head(self) -> HeadFactory:
+        """Makes the head from the features' width and the embedding size, if any; `linear_head` for most methods."""
         ...
 
     def build(self, inputs: MethodInputs) -> Objective:

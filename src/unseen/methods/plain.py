@@ -1,6 +1,6 @@
 """The plain method: one loss on one head."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from unseen.core.registry import method
 from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
@@ -32,9 +32,7 @@ class Plain:
     Differs:    nothing
     """
 
-    def head(self, width: int, embedding_size: int | None) -> nn.Module:
-        """A linear head."""
-        return linear_head(width, embedding_size)
+    head = staticmethod(linear_head)
 
     def build(self, inputs: MethodInputs) -> Objective:
         """Build the objective of a run."""

@@ -48,8 +48,7 @@ class S2SDObjective(Objective):
 
     def __init__(self, inputs: MethodInputs, settings: "S2SD") -> None:
         super().__init__(inputs.model, inputs.new_loss(inputs.model.width))
-        self.temperature, self.weight = settings.temperature, settings.weight
-        self.feature_weight, self.delay = settings.feature_weight, settings.delay
+        self.settings = settings
         width = inputs.model.backbone.width
         with seeded(derive(inputs.seed, "s2sd branches")):
             self.branches = nn.ModuleList(
@@ -67,16 +66,15 @@ class S2SDObjective(Objective):
     def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The losses of all embeddings, and the distillation into the one that is used at evaluation."""
         assert isinstance(output, BranchOutput)
-        student = similarities(output.embeddings)
-        count = len(output.targets)
+        settings, student, count = self.settings, similarities(output.embeddings), len(output.targets)
         value = self.loss_of(output.embeddings, labels, key=key) / 2
         for number, (target, loss) in enumerate(zip(output.targets, self.target_losses, strict=True)):
             target_loss = self.loss_of(target, labels, key=derive(key, "s2sd", number), loss=loss)
-            distilled = distillation(student, similarities(target), self.temperature)
-            value = value + (target_loss / 2 + self.weight * distilled) / count
-        if self.feature_weight > 0 and self.steps >= self.delay:
+            distilled = distillation(student, similarities(target), settings.temperature)
+            value = value + (target_loss / 2 + settings.weight * distilled) / count
+        if settings.feature_weight > 0 and self.steps >= settings.delay:
             pooled = similarities(output.features.detach())
-            value = value + self.feature_weight * distillation(student, pooled, self.temperature)
+            value = value + settings.feature_weight * distillation(student, pooled, settings.temperature)
         return value
 
     def after_step(self, output: ForwardOutput, *, key: int) -> None:
@@ -119,6 +117,8 @@ class S2SD:
                 and maximum (MSDA, MSDFA) is not offered
     """
 
+    head = staticmethod(linear_head)
+
     def __init__(
         self,
         *,
@@ -138,10 +138,6 @@ class S2SD:
         check_count("S2SD", "delay", delay, at_least=0)
         self.targets, self.weight, self.feature_weight = tuple(targets), weight, feature_weight
         self.temperature, self.delay = temperature, delay
-
-    def head(self, width: int, embedding_size: int | None) -> nn.Module:
-        """A linear head."""
-        return linear_head(width, embedding_size)
 
     def build(self, inputs: MethodInputs) -> Objective:
         """Build the objective of a run."""

@@ -43,7 +43,7 @@ class UniformPriorObjective(Objective):
 
     def __init__(self, inputs: MethodInputs, settings: "UniformPrior") -> None:
         super().__init__(inputs.model, inputs.new_loss(inputs.model.width))
-        self.chunk, self.weight, self.interval = settings.chunk, settings.weight, settings.interval
+        self.settings = settings
         with seeded(derive(inputs.seed, "discriminator")):
             self.discriminator = nn.Sequential(
                 nn.Linear(settings.chunk, settings.hidden),
@@ -62,14 +62,14 @@ class UniformPriorObjective(Objective):
     def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The loss and the weighted prior."""
         assert isinstance(output, FeatureOutput)
-        prior = prior_loss(self.discriminator, in_chunks(output.features, self.chunk))
-        return self.loss_of(output.embeddings, labels, key=key) + self.weight * prior
+        prior = prior_loss(self.discriminator, in_chunks(output.features, self.settings.chunk))
+        return self.loss_of(output.embeddings, labels, key=key) + self.settings.weight * prior
 
     def after_step(self, output: ForwardOutput, *, key: int) -> None:
         """Step the discriminator, at every `interval`-th step of the run."""
         assert isinstance(output, FeatureOutput)
-        if self.steps % self.interval == 0:
-            rows = in_chunks(output.features.detach(), self.chunk)
+        if self.steps % self.settings.interval == 0:
+            rows = in_chunks(output.features.detach(), self.settings.chunk)
             generator = torch_generator(derive(key, "uniform prior"))
             uniform = torch.rand(rows.shape, generator=generator, dtype=rows.dtype).mul_(2).sub_(1).to(rows.device)
             discriminator_loss(self.discriminator, rows, uniform).backward()
@@ -108,6 +108,8 @@ class UniformPrior:
     Raises:     ConfigError if the chunk does not divide the width of the features, or no backbone is trained
     """
 
+    head = staticmethod(linear_head)
+
     def __init__(
         self, *, weight: float = 0.1, chunk: int = 128, hidden: int = 100, interval: int = 10, lr: float = 1e-5
     ) -> None:
@@ -117,10 +119,6 @@ class UniformPrior:
         check_count("UniformPrior", "interval", interval)
         check_above("UniformPrior", "lr", lr, 0)
         self.weight, self.chunk, self.hidden, self.interval, self.lr = weight, chunk, hidden, interval, lr
-
-    def head(self, width: int, embedding_size: int | None) -> nn.Module:
-        """A linear head."""
-        return linear_head(width, embedding_size)
 
     def build(self, inputs: MethodInputs) -> Objective:
         """Build the objective of a run."""

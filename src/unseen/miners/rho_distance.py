@@ -23,7 +23,7 @@ def count_switched(triplets: Triplets) -> Tensor:
 
 
 @miner("rho_distance")
-class RhoDistance:
+class RhoDistance(DistanceWeighted):
     r"""Distance-weighted triplets with rho-regularization: a random share pushes samples of one class apart.
 
     .. math:: (a, p, n) \to (a, a, p) \text{ with probability } \rho, \quad p \sim U(P_a), \quad
@@ -58,16 +58,15 @@ class RhoDistance:
         per_anchor: int = 1,
     ) -> None:
         check_between("RhoDistance", "p_switch", p_switch, 0, 1)
-        self._distance = DistanceWeighted(lower_cutoff=lower_cutoff, upper_cutoff=upper_cutoff, per_anchor=per_anchor)
-        self.p_switch, self.per_anchor = p_switch, per_anchor
-        self.lower_cutoff, self.upper_cutoff = lower_cutoff, upper_cutoff
+        super().__init__(lower_cutoff=lower_cutoff, upper_cutoff=upper_cutoff, per_anchor=per_anchor)
+        self.p_switch = p_switch
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Triplets:
         """The triplets of a batch, a function of embeddings, labels and key."""
         pairs = pairs_of(embeddings, labels).detached
         key = key_from_torch() if key is None else key
-        triplets = self._distance(pairs, key=key)
+        triplets = super().__call__(pairs, key=key)
         if not pairs.is_self:
             return triplets
         # A separate key, so that the drawn p and n do not depend on p_switch.

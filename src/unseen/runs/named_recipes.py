@@ -1,4 +1,4 @@
-"""Named recipes: published combinations of loss, miner and method, with what the papers change for a data set."""
+"""Named recipes: published combinations of loss, miner and method, with the papers' values per data set."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from unseen.core.registry import nearest
 
 @dataclass(frozen=True, kw_only=True)
 class NamedRecipe:
-    """Settings by name; `by_data` holds what differs for a data set."""
+    """A published combination; `by_data` holds the settings that differ for a data set."""
 
     name: str
     title: str
@@ -26,9 +26,9 @@ class NamedRecipe:
         return _over(self.settings, self.by_data.get(data, {}))
 
     def under(self, stated: Mapping[str, Any], data: str) -> Record:
-        """What was stated, over this recipe; a stated part of the recipe's own name changes its settings only.
+        """Stated settings over this recipe's; a stated loss or method of the same name overrides its settings only.
 
-        Raises:     ConfigError for another loss or method than the recipe is made of
+        Raises:     ConfigError for a loss or method of another name
         """
         settings = self.settings_for(data)
         merged = {**settings, **stated}
@@ -37,9 +37,9 @@ class NamedRecipe:
                 record = {"name": "none"} if stated[kind] is None else as_record(stated[kind], kind)
                 if record["name"] != settings[kind]["name"]:
                     raise ConfigError(
-                        f"recipe '{self.name}' is made of {kind} '{settings[kind]['name']}'",
+                        f"recipe '{self.name}' has the {kind} '{settings[kind]['name']}'",
                         got=record["name"],
-                        hint=f"Use no --recipe, or no --{kind}.",
+                        hint=f"Leave out --recipe or --{kind}.",
                     )
                 merged[kind] = _over(settings[kind], record)
         return merged
@@ -48,11 +48,11 @@ class NamedRecipe:
 def named_recipes() -> dict[str, NamedRecipe]:
     """All named recipes."""
     content = read_yaml(Path(str(files("unseen") / "runs" / "recipes.yaml")))
-    return {name: NamedRecipe(name=name, **({"by_data": {}} | each)) for name, each in sorted(content.items())}
+    return {name: NamedRecipe(name=name, **({"by_data": {}} | recipe)) for name, recipe in sorted(content.items())}
 
 
 def load_recipe(name: str) -> NamedRecipe:
-    """The recipe of a name.
+    """The recipe with a name.
 
     Raises:     ConfigError for an unknown name
     """
@@ -64,12 +64,12 @@ def load_recipe(name: str) -> NamedRecipe:
 
 
 def _over(below: Record, above: Mapping[str, Any]) -> Record:
-    """Two mappings as one, and so the mappings in them; another component takes nothing from the one it replaces."""
+    """Merge two mappings recursively; a component of another name replaces the one below entirely."""
     merged = dict(below)
     for key, value in above.items():
-        under = below.get(key)
-        if isinstance(value, Mapping) and isinstance(under, dict) and value.get("name") in (None, under.get("name")):
-            merged[key] = _over(under, value)
+        base = below.get(key)
+        if isinstance(value, Mapping) and isinstance(base, dict) and value.get("name") in (None, base.get("name")):
+            merged[key] = _over(base, value)
         else:
             merged[key] = value
     return merged

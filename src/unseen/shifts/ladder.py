@@ -4,7 +4,6 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +84,9 @@ class Ladder:
     """
 
     __pydantic_config__ = _FORBID_EXTRA
-    data: dict[str, Any]
-    features: dict[str, Any]
-    settings: dict[str, Any]
+    data: Record
+    features: Record
+    settings: Record
     classes: dict[str, list[str]]
     steps: list[StepRecord]
     rungs: list[Rung]
@@ -187,7 +186,7 @@ def _hash_of(content: Record) -> str:
 def _in_lines(content: Record) -> str:
     """JSON with a line for each entry of each part: readable, without a line for each of a million numbers."""
 
-    def text(value: Any) -> str:
+    def text(value: object) -> str:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
     parts = []

@@ -1,7 +1,9 @@
 """Shift check: how far deployment data are from training data, and what that means for recall."""
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,6 +116,11 @@ class ShiftCheckSettings:
     adaptation: Adaptation = field(default_factory=Adaptation)
     seed: int = 0
 
+    @property
+    def total(self) -> int:
+        """Steps of progress: the ladder, its rungs, and adaptation on two rungs and on deployment at most."""
+        return self.rungs + 4 + 3 * self.episodes
+
     def __post_init__(self) -> None:
         check_count("shift-check", "episodes", self.episodes, at_least=0)
         if self.dimensions is not None:
@@ -186,7 +193,7 @@ def check_shift(
     settings = settings or ShiftCheckSettings()
     catalogue, deployed, rungs = inputs.catalogue, inputs.deployed, settings.rungs
     known = _number_of_classes(inputs, settings)
-    total = rungs + 4 + 3 * settings.episodes  # adaptation on two rungs and on deployment at most
+    total = settings.total
     progress(0, total, "distance")
     train, test = _leading_directions(inputs.features, deployed.features, settings.dimensions)
     distance = corrected_distance(train, test, seed=settings.seed)
@@ -215,11 +222,7 @@ def check_shift(
     progress(rungs + 3, total, "crowded galleries")
     effect, spread, measured = gallery.compare_with_deployment(known)
     expected = forecast_recall(scored, distance.value - chance, classes=classes, spread=spread, effect=effect)
-
-    def adaptation_progress(done: int, _: int, message: str) -> None:
-        progress(rungs + 4 + done, total, message)
-
-    adapted = _adaptation_gains(inputs, settings, ladder, expected.near, adaptation_progress)
+    adapted = _adaptation_gains(inputs, settings, ladder, expected.near, progress)
     progress(total, total, "done")
     return ShiftCheck(
         train=catalogue.name,
@@ -332,20 +335,21 @@ def _adaptation_gains(
         targets.append((None, inputs.deployed.features, names, draw_support(sizes, seed=settings.seed)))
     gains = []
     for index, (rung, features, names, support) in enumerate(targets):
-        before = index * settings.episodes
+        start = settings.rungs + 4 + index * settings.episodes
         message = "adapting to deployment" if rung is None else f"adapting to rung {rung}"
-        progress(before, len(targets) * settings.episodes, message)
-
-        def on_episode(done: int, total: int, _: str, before: int = before, message: str = message) -> None:
-            progress(before + done, len(targets) * total, message)
-
+        progress(start, settings.total, message)
         inputs_of_head = torch.from_numpy(np.asarray(features, np.float32))
-        try:
+        on_episode = partial(_report_from, progress, start, settings.total, message)
+        # Classes may have too few images for so many shots: then there is no gain, but the check has other results.
+        with suppress(DataError):
             result = few_shot(inputs_of_head, names, head, support, few_shot_settings, progress=on_episode)
-        except DataError:  # classes with too few images for so many shots: no answer, but the check has others
-            continue
-        gains.append(AdaptationGain(rung, result))
+            gains.append(AdaptationGain(rung, result))
     return gains
+
+
+def _report_from(progress: Progress, start: int, total: int, message: str, done: int, *_: object) -> None:
+    """Report a part of the work as steps of the whole."""
+    progress(start + done, total, message)
 
 
 def _identity_head(features: Features) -> nn.Module:

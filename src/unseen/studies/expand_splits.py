@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from unseen.core.config import Record
 from unseen.core.errors import ConfigError
@@ -72,7 +71,7 @@ def _expand_rungs(where: str, record: Record) -> dict[str, Record]:
     return {name: shared | {"rung": number} for number, name in names.items()}
 
 
-def _rung_number(where: str, rung: Any, count: int) -> int:
+def _rung_number(where: str, rung: object, count: int) -> int:
     """The number of a rung that is named by a number or by a word."""
     if rung in _WORDS:
         return {"easiest": 1, "middle": (count + 1) // 2, "hardest": count}[rung]

@@ -1,7 +1,7 @@
 """A plan: the grid of data x split x method x seed, and the cells it consists of."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -49,6 +49,12 @@ class SkipRule(BaseModel):
     def labels(self) -> Record:
         """The labels that a cell must have to be skipped, by axis."""
         return self.model_dump(exclude={"why"}, exclude_none=True)
+
+    @model_validator(mode="after")
+    def _check(self) -> "SkipRule":
+        if not self.labels():
+            raise ConfigError("a skip rule needs a label", got={"why": self.why}, hint="Add a data, split or method.")
+        return self
 
 
 class LadderBuild(BaseModel):
@@ -107,7 +113,7 @@ class Plan(BaseModel):
     analyses: dict[str, Record] = Field(default_factory=dict)
 
     @classmethod
-    def from_mapping(cls, content: Mapping[str, Any]) -> "Plan":
+    def from_mapping(cls, content: Mapping[str, object]) -> "Plan":
         """The plan in a mapping, such as a YAML file holds.
 
         Raises:     ConfigError for an unknown key, a missing one, or a value that does not fit
@@ -146,11 +152,7 @@ class Plan(BaseModel):
         label = labels[0]
         where, settings = f"plan '{self.name}': splits: {label}", self.splits[label]["build"]
         if len(labels) > 1:
-            raise ConfigError(
-                f"plan '{self.name}': splits: a plan builds one ladder",
-                got=labels,
-                hint="Give the others the path of a file.",
-            )
+            raise ConfigError(f"{where}: a plan builds one ladder", got=labels, hint="Give the others a path.")
         if "path" in self.splits[label]:
             raise ConfigError(f"{where}: path and build exclude each other", hint="State one of them.")
         if not isinstance(settings, Mapping):
@@ -200,7 +202,7 @@ class Plan(BaseModel):
 
     @field_validator("data", "splits", "methods", mode="before")
     @classmethod
-    def _check_labels(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_labels(cls, value: object, info: ValidationInfo) -> object:
         if not isinstance(value, Mapping):
             return value
         for label in value:
@@ -215,79 +217,64 @@ class Plan(BaseModel):
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _check_seeds(cls, value: Any, info: ValidationInfo) -> tuple[int, ...]:
+    def _check_seeds(cls, value: object, info: ValidationInfo) -> tuple[int, ...]:
         return _checked_seeds(f"plan '{info.data.get('name')}': seeds", value)
 
     @model_validator(mode="after")
     def _check(self) -> "Plan":
-        owner = f"plan '{self.name}'"
+        """Check what the parts of the plan say about each other."""
         for where, settings in {"base": self.base, **{f"methods: {k}": v for k, v in self.methods.items()}}.items():
             for reserved in ("data", "split", "seed"):
                 if reserved in settings:
-                    raise ConfigError(f"{owner}: {where} may not hold '{reserved}', the grid sets it")
+                    raise ConfigError(f"plan '{self.name}': {where} may not hold '{reserved}', the grid sets it")
             if "seeds" in settings:
-                _checked_seeds(f"{owner}: {where}: seeds", settings["seeds"])
+                _checked_seeds(f"plan '{self.name}': {where}: seeds", settings["seeds"])
         for label in self.splits:
-            self._check_share(f"{owner}: splits: {label}", self.splits[label])
+            self._check_share(f"splits: {label}", self.splits[label])
         self.ladder_to_build()
         for label in self.described:
-            self._check_split(f"{owner}: described", label)
+            self._check_known("described", "split", label)
         if self.baseline:
-            _check_known(f"{owner}: baseline", "method", self.baseline, list(self.methods))
+            self._check_known("baseline", "method", self.baseline)
         for rule in self.skip:
-            self._check_rule(f"{owner}: a skip rule", rule)
+            for axis, label in rule.labels().items():
+                self._check_known("a skip rule", axis, label)
         return self
 
     def _check_share(self, where: str, split: Record) -> None:
         """Refuse a split that names methods or seeds the plan lacks, or on which nothing would run."""
-        methods = split.get("methods", list(self.methods))
+        owner, methods = f"plan '{self.name}': {where}", split.get("methods", list(self.methods))
         if not isinstance(methods, list) or len({str(method) for method in methods}) < len(methods):
-            raise ConfigError(f"{where}: methods must be a list of different labels", got=methods)
+            raise ConfigError(f"{owner}: methods must be a list of different labels", got=methods)
         for method in methods:
-            _check_known(where, "method", method, list(self.methods))
-        seeds = _checked_seeds(f"{where}: seeds", split["seeds"]) if "seeds" in split else ()
+            self._check_known(where, "method", method)
+        seeds = _checked_seeds(f"{owner}: seeds", split["seeds"]) if "seeds" in split else ()
         known = {seed for method in methods for seed in self.seeds_of(method)}
         unknown = sorted(set(seeds) - known)
         if unknown or not known:
-            raise ConfigError(f"{where}: its methods run with seeds {sorted(known)}", got=unknown)
+            raise ConfigError(f"{owner}: its methods run with seeds {sorted(known)}", got=unknown)
 
-    def _check_rule(self, where: str, rule: SkipRule) -> None:
-        labels = rule.labels()
-        if not labels:
-            raise ConfigError(
-                f"{where} needs a label", got={"why": rule.why}, hint="Add a data, split, method or seed."
-            )
-        known: dict[str, Sequence[Any]] = {
-            "data": list(self.data),
-            "method": list(self.methods),
-            "seed": [seed for method in self.methods for seed in self.seeds_of(method)],
-        }
-        for axis, label in labels.items():
-            if axis == "split":
-                self._check_split(where, label)
-            else:
-                _check_known(where, axis, label, known[axis])
-
-    def _check_split(self, where: str, label: str) -> None:
-        # The labels of rungs and pairs are known once their split is expanded.
-        if not any(label.startswith(f"{split} ") for split in self.unexpanded_splits):
-            _check_known(where, "split", label, list(self.splits))
+    def _check_known(self, where: str, axis: str, label: Any) -> None:
+        """Refuse a label that the plan lacks; those of rungs and pairs are known once their split is expanded."""
+        if axis == "split" and any(label.startswith(f"{split} ") for split in self.unexpanded_splits):
+            return
+        seeds = [seed for method in self.methods for seed in self.seeds_of(method)]
+        labels: dict[str, list[Any]] = {"data": [*self.data], "split": [*self.splits], "method": [*self.methods]}
+        known = seeds if axis == "seed" else labels[axis]
+        if label not in known:
+            close = nearest(str(label), [str(name) for name in known])
+            raise ConfigError(f"plan '{self.name}': {where} names a {axis} '{label}' that the plan lacks{close}")
 
 
-def _check_known(where: str, kind: str, label: Any, known: Sequence[Any]) -> None:
-    if label not in known:
-        close = nearest(str(label), [str(name) for name in known])
-        raise ConfigError(f"{where} names a {kind} '{label}' that the plan lacks{close}")
+def _checked_seeds(where: str, value: object) -> tuple[int, ...]:
+    seeds = tuple(value) if isinstance(value, (list, tuple)) else ()
+    are_integers = all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
+    if not seeds or not are_integers or len(set(seeds)) < len(seeds):
+        raise ConfigError(f"{where} must be a list of different integers >= 0", got=value)
+    return seeds
 
 
-def _checked_seeds(where: str, seeds: Any) -> tuple[int, ...]:
-    are_seeds = isinstance(seeds, (list, tuple)) and all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
-    if not are_seeds or not seeds or len(set(seeds)) < len(seeds):
-        raise ConfigError(f"{where} must be a list of different integers >= 0", got=seeds)
-    return tuple(seeds)
-
-
-def _as_json(content: Any) -> Any:
+def _as_json(content: object) -> Any:
     try:
         return json.loads(json.dumps(content, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError) as problem:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
@@ -73,7 +72,7 @@ def run_study(
     folder: Path,
     executor: Executor,
     *,
-    plan: Mapping[str, Any] | None = None,
+    plan: Mapping[str, object] | None = None,
     settings: RunnerSettings | None = None,
 ) -> StudyOutcome:
     """Run the cells that have no result yet, and return how all of them ended.

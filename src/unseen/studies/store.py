@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record, canonical_json, hash_of
@@ -107,7 +107,7 @@ class Store:
 
     # Cells
 
-    def set_plan(self, cells: Sequence[Cell], plan: Mapping[str, Any]) -> None:
+    def set_plan(self, cells: Sequence[Cell], plan: Mapping[str, object]) -> None:
         """Make these cells the current plan: new ones wait, known ones keep their state and results.
 
         Cells of earlier plans keep their results but are neither run nor reported until a plan names them again.
@@ -162,7 +162,7 @@ class Store:
             execute("UPDATE cells SET heartbeat = ? WHERE name = ?", (now, cell.name))
             return cell
 
-    def beat(self, name: str, owner: str, progress: Mapping[str, Any] | None = None) -> bool:
+    def beat(self, name: str, owner: str, progress: Mapping[str, object] | None = None) -> bool:
         """Record that a cell is still being run, and how far it is; False if the claim is no longer the owner's."""
         with self._database.writing() as execute:
             changed = execute(
@@ -173,7 +173,7 @@ class Store:
                 execute("INSERT OR REPLACE INTO progress VALUES (?, ?)", (name, canonical_json(dict(progress))))
             return bool(changed)
 
-    def finish(self, name: str, owner: str, content: Mapping[str, Any]) -> None:
+    def finish(self, name: str, owner: str, content: Mapping[str, object]) -> None:
         """Write a cell's result and mark it done, in one transaction; once this returns, the result is durable.
 
         Calling it twice with the same content changes nothing.
@@ -361,7 +361,7 @@ def _digest(*content: object) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
-def _digest_of_row(row: Mapping[str, Any]) -> str:
+def _digest_of_row(row: Mapping[str, object]) -> str:
     return _digest(*(row[key] for key in _SEALED))
 
 

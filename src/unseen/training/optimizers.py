@@ -93,7 +93,10 @@ class AdamW(Adam):
 
 @optimizer("sgd")
 class SGD:
-    """Stochastic gradient descent with momentum."""
+    """Stochastic gradient descent with momentum.
+
+    Reference: Sutskever et al., On the importance of initialization and momentum in deep learning, ICML 2013
+    """
 
     def __init__(self, *, lr: float = 1e-2, weight_decay: float = 1e-4, momentum: float = 0.9) -> None:
         _check_rates("SGD", lr, weight_decay)

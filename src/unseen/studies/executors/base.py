@@ -1,76 +1,72 @@
-"""What the runner of a study needs of an executor: workers that it starts, sends cells to and hears from."""
+"""What the runner of a study needs of an executor: workers that it starts, sends cells to and hears from.
 
-from dataclasses import dataclass
-from typing import Protocol
+A worker is known by its identity (`core.processes.identity`), under which it also claims cells in the store.
+"""
+
+from typing import NamedTuple, Protocol
 
 from unseen.core.config import Record
 from unseen.core.worker import CellJob
 
 
-@dataclass(frozen=True)
-class Message:
-    """Something a worker sent, or that became of it."""
+class Ready(NamedTuple):
+    """The worker has started and takes cells."""
 
     worker: str
 
 
-@dataclass(frozen=True)
-class Ready(Message):
-    """The worker has started and takes cells."""
+class Progressed(NamedTuple):
+    """How far its cell is: `done` of `total`, in words `message`; as the cell reported it, so it may be nonsense."""
 
-
-@dataclass(frozen=True)
-class Progressed(Message):
-    """How far its cell is: `done` of `total`, in words `message`; the values are as the cell reported them."""
-
+    worker: str
     done: float
     total: float
     message: str
 
 
-@dataclass(frozen=True)
-class Printed(Message):
+class Printed(NamedTuple):
     """A line that its cell or a library printed."""
 
+    worker: str
     line: str
 
 
-@dataclass(frozen=True)
-class Finished(Message):
+class Finished(NamedTuple):
     """A cell has its result."""
 
+    worker: str
     cell: str
     result: Record
 
 
-@dataclass(frozen=True)
-class Failed(Message):
+class Failed(NamedTuple):
     """A cell raised an error. A final one is not worth another attempt; after any other the worker ends by itself."""
 
+    worker: str
     cell: str
     error: str
     is_final: bool
 
 
-@dataclass(frozen=True)
-class Ended(Message):
-    """The worker is gone, with whatever it was running; no message of it follows."""
+class Ended(NamedTuple):
+    """The worker is gone, with the cell it was running; none of its messages follows."""
 
+    worker: str
     reason: str
 
 
-class Executor(Protocol):
-    """Runs cells in workers, one cell per worker at a time.
+Message = Ready | Progressed | Printed | Finished | Failed | Ended
 
-    A worker is known by its identity (`core.processes.identity`), under which it also claims cells in the store.
-    """
+
+class Executor(Protocol):
+    """Runs cells in workers, one cell per worker at a time."""
 
     @property
     def workers(self) -> int:
         """How many workers may run at the same time."""
 
     def start(self, of: int) -> str:
-        """Start a worker that shares the machine with `of` - 1 others; returns its identity. It then gets `Ready`."""
+        """Start a worker, one of `of` that share the machine; returns its identity. `Ready` follows."""
 
     def send(self, worker: str, job: CellJob) -> None:
         """Send a cell to a worker that is ready and idle."""

@@ -51,7 +51,7 @@ class LocalExecutor:
     def receive(self, timeout: float) -> list[Message]:
         """All that the processes wrote, and which of them ended."""
         wait([stream for process in self._processes.values() for stream in process.streams], timeout=timeout)
-        messages = []
+        messages: list[Message] = []
         for owner, process in list(self._processes.items()):
             messages += process.read()
             if process.has_ended():
