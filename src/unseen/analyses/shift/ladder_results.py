@@ -10,7 +10,7 @@ from unseen.core.config import Record
 from unseen.shifts import aggregated_score, rank_changes, ranks, relative_to_mean
 from unseen.shifts.ladder import GROUPS
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Difference, Entry, Ranking, Summary, rankings
+from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, rankings
 
 LEVELS = {"class": "class_distance", "sample": "sample_distance"}
 
@@ -36,7 +36,7 @@ class MethodCurve:
 
     method: str
     is_trained: bool
-    entries: tuple[Entry | None, ...]
+    entries: tuple[MethodScores | None, ...]
 
     def summaries(self, score: str) -> list[Summary]:
         """A score over the seeds on each rung; without values where there is no finished cell."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unseen.analyses.base import Value
 from unseen.analyses.shift.ladder_results import finite_or_none, split_facts
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Entry, Ranking, rankings, score_names
+from unseen.studies.results.ranking import MethodScores, Ranking, rankings, score_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Transfer:
         methods = {entry.method: entry.is_trained for table in self.tables.values() for entry in table.entries}
         return dict(sorted(methods.items(), key=lambda item: not item[1]))
 
-    def entry(self, method: str, train: str, test: str) -> Entry | None:
+    def entry(self, method: str, train: str, test: str) -> MethodScores | None:
         """A method on a pair; None where it has no finished cell."""
         table = self.tables.get((train, test))
         return None if table is None else next((entry for entry in table.entries if entry.method == method), None)
