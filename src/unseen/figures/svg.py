@@ -56,11 +56,13 @@ def to_svg(axes: "Axes", description: str, css_class: str = "chart") -> Markup:
 
     Equal data give equal bytes with one version of matplotlib.
     """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     drawn = io.BytesIO()
     with warnings.catch_warnings():
         # Only the width of a text is estimated with matplotlib's font; the browser has the glyphs.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
-        axes.figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     root = ElementTree.fromstring(drawn.getvalue())  # noqa: S314 (written by matplotlib a line above)
     attributes = {"class": css_class, "viewBox": root.attrib["viewBox"], "role": "img"}
     svg = ElementTree.Element("svg", attributes | {"aria-label": full(clean(description))})
