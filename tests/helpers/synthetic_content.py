@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.evaluation.report_sample import ReportSample
-from unseen.studies.results.content import Content, Failed, Row
+from unseen.studies.results.content import Content, FailedCell, Row
 
 SCRIPTS = {
     "characters": {"Latin": "abdefghkmnqrtyRGQ", "Greek": "αβγδζηθλξπ", "Cyrillic": "бгджлфцщюяЖ"},
@@ -156,7 +156,7 @@ def make_content(*, fonts=6, queries=8, seeds=(0, 1), failed=True):
         version="0.1.0",
         rows=rows,
         failed=[
-            Failed(
+            FailedCell(
                 labels=("glyphs", "scripts", "contrastive", "seed 2"),
                 sentence="the loss stopped being finite at step 312",
             )

@@ -11,7 +11,7 @@ from tests.helpers.synthetic_content import make_row, make_shown
 from tests.helpers.synthetic_failures import make_failures
 from tests.reports.hostile_strings import HOSTILE
 from unseen.core.text import clean
-from unseen.reports import Content, Failed, build_report
+from unseen.reports import Content, FailedCell, build_report
 
 ELEMENTS = """
     html head meta title link style body nav div ol ul li a main header h1 h2 h3 h4 p strong b small span bdi section
@@ -88,7 +88,7 @@ def content_of(text):
         description=marked["description"],
         version=marked["version"],
         rows=[row, replace(row, method="other", protocol={marked["protocol-key"]: {"inner": "unlike"}})],
-        failed=[Failed(labels=(marked["label"],), sentence=marked["sentence"])],
+        failed=[FailedCell(labels=(marked["label"],), sentence=marked["sentence"])],
         main_score=marked["score"],
         split_descriptions={marked["split"]: marked["where"]},
     )
