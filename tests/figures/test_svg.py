@@ -5,6 +5,8 @@ import re
 from itertools import pairwise
 
 import pytest
+from matplotlib import rc_context, rcParams
+from matplotlib.typing import RcKeyType
 
 from tests.helpers.svg_charts import STYLE, description, shapes
 from tests.reports.hostile_strings import HOSTILE
@@ -74,8 +76,13 @@ def test_hostile_strings_are_text_in_labels_tips_and_descriptions(text):
     }
 
 
-def test_equal_figures_have_equal_bytes():
-    assert chart_of() == chart_of()
+def test_equal_figures_have_equal_bytes_whatever_settings_a_user_has():
+    chart = chart_of()
+    assert chart == chart_of()
+    mine: dict[RcKeyType, object] = {"savefig.bbox": "tight", "lines.color": "red", "font.size": 30, "axes.grid": False}
+    with rc_context(mine):
+        assert chart == chart_of()
+        assert rcParams["font.size"] == 30
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.helpers.synthetic_content import make_row, make_shown
+from tests.helpers.synthetic_content import make_row, make_sample
 from tests.helpers.synthetic_failures import make_failures
 from unseen.reports import Content, build_report
 from unseen.reports.failure_gallery import MOST_NEAREST, MOST_PAIRS, MOST_WORST, failure_gallery
 
 
 def page_of(failures):
-    shown = replace(make_shown("scripts", noise=0.5, fonts=1, queries=2, neighbours=2), failures=failures)
-    return build_report(Content(title="t", version="0", rows=[make_row("characters", "contrastive", 0, shown=shown)]))
+    sample = replace(make_sample("scripts", noise=0.5, fonts=1, queries=2, neighbours=2), failures=failures)
+    return build_report(Content(title="t", version="0", rows=[make_row("characters", "contrastive", 0, sample=sample)]))
 
 
 def test_marks_names_and_places_are_those_of_the_arrays():

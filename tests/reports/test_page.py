@@ -78,9 +78,9 @@ def test_like_protocols_get_no_notice(demo_report):
 def test_without_thumbnails_maps_have_points_and_neighbours_have_names(demo_content):
     rows = [
         row
-        if row.shown is None
+        if row.sample is None
         else replace(
-            row, shown=replace(row.shown, map_thumbnails=None, query_thumbnails=None, neighbour_thumbnails=None)
+            row, sample=replace(row.sample, map_thumbnails=None, query_thumbnails=None, neighbour_thumbnails=None)
         )
         for row in demo_content.rows
     ]
@@ -92,7 +92,7 @@ def test_without_thumbnails_maps_have_points_and_neighbours_have_names(demo_cont
 
 
 def test_without_anything_to_draw_there_are_no_maps(demo_content):
-    assert sections(build_report(change_rows(demo_content, shown=None))) == [
+    assert sections(build_report(change_rows(demo_content, sample=None))) == [
         name for name in SECTIONS if name not in ("maps", "neighbours")
     ]
 

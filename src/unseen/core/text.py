@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
 
@@ -114,13 +113,13 @@ def value_text(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+def flat(tree: Mapping[str, object], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], object]:
     """The leaves of a nested mapping by their path.
 
     >>> flat({"batch": {"size": 128}, "epochs": 3})
     {('batch', 'size'): 128, ('epochs',): 3}
     """
-    leaves: dict[tuple[str, ...], Any] = {}
+    leaves: dict[tuple[str, ...], object] = {}
     for key, value in tree.items():
         here = (*path, str(key))
         if isinstance(value, Mapping) and value:

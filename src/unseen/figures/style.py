@@ -71,10 +71,12 @@ def series_style(position: int) -> SeriesStyle:
 
 @contextmanager
 def our_look() -> Iterator[None]:
-    """Figures that are made and saved inside have our look; also a decorator."""
+    """Figures that are made and saved inside have our look, whatever settings a user has; also a decorator."""
     import matplotlib
 
-    with matplotlib.rc_context(_LOOK):
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_LOOK)
         yield
 
 

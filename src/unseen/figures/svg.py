@@ -56,12 +56,14 @@ def to_svg(axes: "Axes", description: str, css_class: str = "chart") -> Markup:
 
     Equal data give equal bytes with one version of matplotlib.
     """
-    drawn = io.BytesIO()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         # Only the width of a text is estimated with matplotlib's font; the browser has the glyphs.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
-        axes.figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    root = ElementTree.fromstring(drawn.getvalue())  # noqa: S314 (written by matplotlib a line above)
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 (written by matplotlib a line above)
     attributes = {"class": css_class, "viewBox": root.attrib["viewBox"], "role": "img"}
     svg = ElementTree.Element("svg", attributes | {"aria-label": full(clean(description))})
     svg.extend(list(_shapes(root, "", iter(()), {})))
@@ -113,13 +115,13 @@ def _text(element: ElementTree.Element) -> ElementTree.Element:
 
 
 def _style(declarations: str) -> str:
-    kept = []
+    allowed = []
     for declaration in declarations.split(";"):
         name, _, value = declaration.strip().partition(": ")
         if name in _PROPERTIES:
             variable = VARIABLES.get(value)
-            kept.append(f"{name}:var(--{variable})" if variable else f"{name}:{value}")
-    return ";".join(kept)
+            allowed.append(f"{name}:var(--{variable})" if variable else f"{name}:{value}")
+    return ";".join(allowed)
 
 
 def _short(value: float) -> str:

@@ -70,10 +70,10 @@ def choose_points(labels: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
         {str(label) for label in labels},
         key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest(),
     )
-    words = np.array([str(label) for label in labels])
+    strings = np.array([str(label) for label in labels])
     chosen: list[int] = []
     for name in names:
-        own = np.flatnonzero(words == name).tolist()
+        own = np.flatnonzero(strings == name).tolist()
         if len(chosen) + len(own) <= most or not chosen:
             chosen.extend(own[:most])
     return np.array(sorted(chosen))

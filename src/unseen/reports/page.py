@@ -30,10 +30,10 @@ View = dict[str, object]
 
 
 def build_report(content: Content) -> str:
-    """The report as HTML; the same content gives the same string."""
+    """The report as HTML; equal contents give equal strings."""
     tables = rankings(content)
     percent = are_percentages(content)
-    drawn = hardest(tables)
+    hard = hardest(tables)
     on_ladders = ladder_splits(content)
     # Rungs and transfer pairs have charts of their own; there may be many, and their curves would bury the rest.
     own = [table for table in tables if (table.data, table.split) not in on_ladders and pair_of(table) is None]
@@ -44,11 +44,11 @@ def build_report(content: Content) -> str:
         ladders=ladder_views(content),
         transfers=transfer_views(content),
         charts=_score_charts(own, percent),
-        curves=_curve_views([table for table in tables if table in own or table in drawn], percent),
-        maps=[view for table in drawn if (view := _map_view(content, table))],
-        galleries=[view for table in drawn if (view := _gallery_view(content, table))],
-        failures=[view for table in drawn if (view := _failure_view(content, table))],
-        has_all_drawn=len(drawn) == len(tables),
+        curves=_curve_views([table for table in tables if table in own or table in hard], percent),
+        maps=[view for table in hard if (view := _map_view(content, table))],
+        galleries=[view for table in hard if (view := _gallery_view(content, table))],
+        failures=[view for table in hard if (view := _failure_view(content, table))],
+        has_all_drawn=len(hard) == len(tables),
         definitions=_definitions(content),
         seconds=duration(math.fsum(row.seconds for row in content.rows)),
     )
@@ -247,7 +247,7 @@ def _curve_views(tables: Sequence[Ranking], percent: Mapping[str, bool]) -> list
 
 def _with_sample(entries: Sequence[MethodScores]) -> list[Row]:
     """For each method its first seed with a stored sample to draw."""
-    return [rows[0] for entry in entries if (rows := [row for row in entry.rows if row.shown is not None])]
+    return [rows[0] for entry in entries if (rows := [row for row in entry.rows if row.sample is not None])]
 
 
 def _drawn_rows(content: Content, table: Ranking) -> list[Row]:
@@ -259,7 +259,7 @@ def _drawn_rows(content: Content, table: Ranking) -> list[Row]:
 
 def _map_view(content: Content, table: Ranking) -> View | None:
     rows = _drawn_rows(content, table)
-    maps = [(row, view) for row in rows if row.shown and (view := embedding_map(row.shown, row.method))]
+    maps = [(row, view) for row in rows if row.sample and (view := embedding_map(row.sample, row.method))]
     if not maps:
         return None
     how = listed(dict.fromkeys(view.how for _, view in maps))
@@ -268,13 +268,13 @@ def _map_view(content: Content, table: Ranking) -> View | None:
 
 def _gallery_view(content: Content, table: Ranking) -> View | None:
     rows = _drawn_rows(content, table)
-    queries = gallery([(row.method, row.shown) for row in rows if row.shown is not None])
+    queries = gallery([(row.method, row.sample) for row in rows if row.sample is not None])
     return {"ranking": table, "queries": queries, "rows": rows} if queries else None
 
 
 def _failure_view(content: Content, table: Ranking) -> View | None:
     """The failures of the best method that stored them."""
     for row in _with_sample(table.trained) + _drawn_rows(content, table):
-        if row.shown is not None and row.shown.failures is not None:
-            return {"ranking": table, "row": row, "gallery": failure_gallery(row.shown.failures)}
+        if row.sample is not None and row.sample.failures is not None:
+            return {"ranking": table, "row": row, "gallery": failure_gallery(row.sample.failures)}
     return None

@@ -137,16 +137,16 @@ def _aggregates(content: Content, ladder: LadderResult, percent: Mapping[str, bo
 
 
 def _structure_view(
-    found: Sequence[Relation], main: str, styles: Mapping[str, SeriesStyle], percent: Mapping[str, bool]
+    every: Sequence[Relation], main: str, styles: Mapping[str, SeriesStyle], percent: Mapping[str, bool]
 ) -> View | None:
     """A chart of the main score against each structure score, and the correlations of all pairs of scores."""
-    if not any(math.isfinite(relation.everywhere.correlation.pearson) for relation in found):
+    if not any(math.isfinite(relation.everywhere.correlation.pearson) for relation in every):
         return None
-    retrieval = list(dict.fromkeys(relation.retrieval for relation in found))
+    retrieval = list(dict.fromkeys(relation.retrieval for relation in every))
     score = main if main in retrieval else retrieval[0]
-    drawn = [relation for relation in found if relation.retrieval == score]
+    drawn = [relation for relation in every if relation.retrieval == score]
     table: dict[str, list[View]] = {}
-    for relation in found:
+    for relation in every:
         table.setdefault(relation.structure, []).append(_correlation_view(relation.everywhere))
     return {
         "score": score,
@@ -157,7 +157,7 @@ def _structure_view(
             for one in drawn
             if (chart := relation_chart(one, styles, percent=percent[score]))
         ],
-        "has_start": any(point.is_start for relation in found for point in relation.points),
+        "has_start": any(point.is_start for relation in every for point in relation.points),
         "start": [(relation.structure, str(relation.at_start.correlation)) for relation in drawn],
     }
 

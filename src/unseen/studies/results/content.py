@@ -22,7 +22,7 @@ class Row:
     intervals      for each score, its interval over classes
     history        per epoch {"epoch", "step", "loss", "validation": {score: value} or absent, "seconds"}
     protocol       nested: everything that the scores depend on
-    shown          embeddings and neighbours to draw, where they were stored
+    sample         embeddings and neighbours to draw, where they were stored
     draws          the scores in each bootstrap draw of classes, where they were stored: for paired differences
     =============  =============================================================================================
     """
@@ -38,7 +38,7 @@ class Row:
     history: Sequence[Mapping[str, Any]] = ()
     protocol: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    shown: ReportSample | None = None
+    sample: ReportSample | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     draws: Draws | None = None
 

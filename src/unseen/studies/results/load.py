@@ -127,7 +127,7 @@ def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Ro
         history=content["history"],
         protocol=protocol,
         seconds=content["seconds"],
-        shown=RunFolder(folder).report_sample(),
+        sample=RunFolder(folder).report_sample(),
         # Cells of earlier versions have no draws.
         draws=RunFolder(folder).draws(),
     )
