@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from unseen.core.text import plain
 
@@ -22,7 +21,7 @@ def csv_text(text: str) -> str:
     return "'" + text if is_formula else text
 
 
-def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def csv_of(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table of strings and numbers, numbers in full; None is an empty cell.
 
     >>> csv_of(["method", "rho", "seed"], [["=margin", 0.1, None]])

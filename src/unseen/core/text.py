@@ -101,7 +101,7 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """A protocol value in words; what is not simple is written as JSON."""
     if isinstance(value, str):
         return value

@@ -14,6 +14,7 @@ from unseen.core.registry import nearest
 from unseen.core.registry.entries import REQUIRED, Argument, Entry
 from unseen.core.registry.pml_entries import LIBRARY
 from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.parameter_group import ParameterGroup
 from unseen.pairs.tuples import LossOutput, Miner, PairIndices, Triplets, Usage, mined, usage_of
 
 PARTS = {
@@ -72,7 +73,7 @@ class PMLLoss(nn.Module):
         self.usage = None if indices_tuple is None else _usage(pairs, indices_tuple, value)
         return value.squeeze()
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of the wrapped loss, trained like the model."""
         parameters = list(self.theirs.parameters())
         return [{"params": parameters, "lr": None, "weight_decay": None}] if parameters else []

@@ -10,6 +10,7 @@ from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.pair_terms import PairTermLoss, PairTerms
 from unseen.pairs.pairs import Pairs
+from unseen.pairs.parameter_group import ParameterGroup
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 from unseen.robust.worst_case import Uncertainty
 
@@ -76,6 +77,6 @@ class Robust(PairLoss):
         terms = self.pair_loss.terms(pairs).chosen(as_masks(pairs, chosen))
         return robust(terms, self.uncertainty, remove_zero=self.remove_zero, key=key)
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of the pair loss."""
         return self.pair_loss.own_parameters()
