@@ -1,4 +1,4 @@
-"""CSV tables that no spreadsheet takes for formulas."""
+"""CSV tables whose cells no spreadsheet takes for formulas."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def csv_text(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; a number is none.
+    """A string that no spreadsheet takes for a formula; plain numbers stay as they are.
 
     >>> csv_text("=1+1"), csv_text("-20"), csv_text("margin")
     ("'=1+1", '-20', 'margin')

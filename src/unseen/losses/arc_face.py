@@ -89,9 +89,5 @@ class ArcFace(ProxyLoss):
     def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
         """Loss of the batch."""
         return arc_face(
-            pairs,
-            proxies,
-            margin_radians=self.margin_radians,
-            scale=self.scale,
-            reference_clip=self.reference_clip,
+            pairs, proxies, margin_radians=self.margin_radians, scale=self.scale, reference_clip=self.reference_clip
         )

@@ -57,10 +57,7 @@ class ContrastivePair(PairLoss):
     def terms(self, pairs: Pairs) -> PairTerms:
         """Losses of all pairs."""
         values = contrastive_pair(
-            pairs,
-            positive_margin=self.positive_margin,
-            negative_margin=self.negative_margin,
-            squared=self.squared,
+            pairs, positive_margin=self.positive_margin, negative_margin=self.negative_margin, squared=self.squared
         )
         return terms_of(pairs, values)
 

@@ -55,13 +55,7 @@ class CrossBatchMemory(nn.Module):
     steps: Tensor
 
     def __init__(
-        self,
-        loss: nn.Module,
-        *,
-        embedding_size: int,
-        size: int = 1024,
-        memory_weight: float = 1.0,
-        start_step: int = 0,
+        self, loss: nn.Module, *, embedding_size: int, size: int = 1024, memory_weight: float = 1.0, start_step: int = 0
     ) -> None:
         super().__init__()
         accepted = inspect.signature(loss.forward).parameters if isinstance(loss, nn.Module) else {}

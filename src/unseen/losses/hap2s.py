@@ -45,12 +45,7 @@ class HAP2S(PairLoss):
     """
 
     def __init__(
-        self,
-        *,
-        margin: float = 0.2,
-        sigma: float = 0.5,
-        detach_weights: bool = False,
-        miner: Miner | None = None,
+        self, *, margin: float = 0.2, sigma: float = 0.5, detach_weights: bool = False, miner: Miner | None = None
     ) -> None:
         super().__init__()
         check_at_least("HAP2S", "margin", margin, 0)
@@ -61,9 +56,5 @@ class HAP2S(PairLoss):
     def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """Loss over the chosen pairs."""
         return hap2s(
-            pairs,
-            as_masks(pairs, chosen),
-            margin=self.margin,
-            sigma=self.sigma,
-            detach_weights=self.detach_weights,
+            pairs, as_masks(pairs, chosen), margin=self.margin, sigma=self.sigma, detach_weights=self.detach_weights
         )

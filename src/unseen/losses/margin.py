@@ -20,13 +20,7 @@ Normalizer = Literal["active_pairs", "active_triplets", "none"]
 
 
 def margin(
-    pairs: Pairs,
-    chosen: Triplets | PairMasks,
-    *,
-    boundary: Tensor,
-    margin: float,
-    nu: float,
-    normalizer: Normalizer,
+    pairs: Pairs, chosen: Triplets | PairMasks, *, boundary: Tensor, margin: float, nu: float, normalizer: Normalizer
 ) -> LossOutput:
     """Margin loss over the chosen triplets, or all that the chosen pairs form; see `Margin` for the formula.
 
@@ -121,12 +115,7 @@ class Margin(PairLoss):
     def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """Loss over the chosen triplets."""
         return margin(
-            pairs,
-            chosen,
-            boundary=self._boundary_of(pairs),
-            margin=self.margin,
-            nu=self.nu,
-            normalizer=self.normalizer,
+            pairs, chosen, boundary=self._boundary_of(pairs), margin=self.margin, nu=self.nu, normalizer=self.normalizer
         )
 
     def own_parameters(self) -> list[ParameterGroup]:

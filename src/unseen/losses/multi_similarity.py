@@ -12,13 +12,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 
 def multi_similarity(
-    pairs: Pairs,
-    chosen: PairMasks,
-    *,
-    alpha: float,
-    beta: float,
-    threshold: float,
-    reduction: Literal["batch", "kept"],
+    pairs: Pairs, chosen: PairMasks, *, alpha: float, beta: float, threshold: float, reduction: Literal["batch", "kept"]
 ) -> LossOutput:
     """Mean over anchors of both log-sums; see `MultiSimilarity` for the formula."""
     anchors = anchors_of(pairs, chosen)

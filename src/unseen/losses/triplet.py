@@ -13,12 +13,7 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 
 def triplet(
-    pairs: Pairs,
-    chosen: Triplets | PairMasks,
-    *,
-    margin: float,
-    squared: bool,
-    reduction: Literal["all", "active"],
+    pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, squared: bool, reduction: Literal["all", "active"]
 ) -> LossOutput:
     """Triplet loss over the chosen triplets, or all that the chosen pairs form; see `Triplet` for the formula."""
     if isinstance(chosen, Triplets):

@@ -28,11 +28,7 @@ class Pairs:
     """
 
     def __init__(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        ref_embeddings: Tensor | None = None,
-        ref_labels: Tensor | None = None,
+        self, embeddings: Tensor, labels: Tensor, ref_embeddings: Tensor | None = None, ref_labels: Tensor | None = None
     ) -> None:
         self.embeddings, self._largest, is_ordinary = _checked_embeddings("embeddings", embeddings)
         self.labels = _checked_labels("labels", labels, self.embeddings)

@@ -112,12 +112,10 @@ def test_softmax_weights_are_the_slopes_of_the_logs_of_sums(with_one):
     assert torch.autograd.gradcheck(lambda x: log_sum_exp(x, mask), [logits.clone().requires_grad_()])
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-def test_softmax_weights_add_up_to_one_along_either_dimension(dim):
-    mask = random_mask(4, 7, 9) if dim == 1 else random_mask(4, 9, 7).T.contiguous()
-    log_total, weights = masked_softmax(VALUES.clone(), mask, dim)
-    plain = (VALUES.exp() * mask).sum(dim, keepdim=True)
-    torch.testing.assert_close(weights.sum(dim), mask.any(dim).double())
+def test_softmax_weights_add_up_to_one():
+    log_total, weights = masked_softmax(VALUES, MASK)
+    plain = (VALUES.exp() * MASK).sum(1, keepdim=True)
+    torch.testing.assert_close(weights.sum(1), MASK.any(1).double())
     torch.testing.assert_close(log_total, torch.where(plain == 0, 0.0, plain.log()))
 
 

@@ -1,13 +1,7 @@
 """Differentiable building blocks of losses, each with a hand-written backward pass that is tested against autograd."""
 
 from unseen.pairs.functional.autograd import SecondDerivativeError, first_order, weighted_sum, with_gradient
-from unseen.pairs.functional.exponentials import (
-    log1p_sum_exp,
-    log_sum_exp,
-    masked_softmax,
-    soft_maximum,
-    soft_minimum,
-)
+from unseen.pairs.functional.exponentials import log1p_sum_exp, log_sum_exp, masked_softmax, soft_maximum, soft_minimum
 from unseen.pairs.functional.hinges import (
     Hinges,
     PairClasses,
@@ -17,13 +11,7 @@ from unseen.pairs.functional.hinges import (
     hinges_below,
     triplet_hinges,
 )
-from unseen.pairs.functional.masks import (
-    as_numbers,
-    masked_mean,
-    masked_row_sums,
-    row_counts,
-    selected_columns,
-)
+from unseen.pairs.functional.masks import as_numbers, masked_mean, masked_row_sums, row_counts, selected_columns
 from unseen.pairs.functional.ranks import SoftHistogram, soft_histogram, soft_ranks
 from unseen.pairs.functional.vectors import (
     DISTANCE_EPSILON,

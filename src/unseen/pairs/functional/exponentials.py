@@ -16,21 +16,6 @@ LOG2_E = math.log2(math.e)
 """exp(x) is exp2(LOG2_E x); exp is up to forty times slower than exp2 where it underflows, as for most pairs."""
 
 
-def masked_softmax(logits: Tensor, mask: Tensor, dim: int = 1, *, with_one: bool = False) -> tuple[Tensor, Tensor]:
-    """log(sum of exp(logit) over the mask) along a dimension, which is kept, and the softmax weights of the entries.
-
-    `with_one` adds 1 to the sum, so that the weights add up to less than 1. Overwrites the logits. Where the mask is
-    empty the log and the weights are 0.
-    """
-    largest = logits.masked_fill_(~mask, -torch.inf).amax(dim, keepdim=True)
-    largest = largest.clamp_(min=0) if with_one else largest.masked_fill_(largest == -torch.inf, 0)
-    exponentials = logits.sub_(largest).mul_(LOG2_E).exp2_()
-    total = exponentials.sum(dim, keepdim=True)
-    # The largest exponential is 1, so a sum below 1 is an empty one.
-    total = total.add_(largest.neg().exp_()) if with_one else total.clamp_(min=1)
-    return largest + total.log(), exponentials.div_(total)
-
-
 SAFE_EXPONENT = 40.0
 """Sums of exponentials of smaller numbers neither overflow nor vanish in float32, so they need no row maximum."""
 
@@ -38,35 +23,30 @@ SAFE_EXPONENT = 40.0
 class Exponents(NamedTuple):
     """scale x weight x (value - center), the exponents of `log_sum_exp`."""
 
-    scale: float
-    center: Tensor | float
-    weights: Tensor | None
-    largest: float | None
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether no exponent can be large."""
-        if self.largest is None or self.weights is not None or isinstance(self.center, Tensor):
-            return False
-        return abs(self.scale) * (self.largest + abs(self.center)) <= SAFE_EXPONENT
+    scale: float = 1.0
+    center: Tensor | float = 0.0
+    weights: Tensor | None = None
+    largest: float | None = None
 
 
-def _plain_sums(values: Tensor, mask: Tensor, scale: float, center: float) -> tuple[Tensor, Tensor]:
-    exponentials = values * (scale * LOG2_E)
-    if center:
-        exponentials -= scale * LOG2_E * center
-    exponentials.exp2_().mul_(as_numbers(mask, values.dtype))
-    return exponentials, exponentials.sum(1, keepdim=True)
+def _sums(values: Tensor, mask: Tensor, exponents: Exponents, *, with_one: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Exponentials, n x m, up to a factor for each row; their sums, n x 1, with the same factor; the logs of the sums.
 
-
-def _stable_sums(
-    values: Tensor, mask: Tensor, exponents: Exponents, *, with_one: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Exponentials relative to the largest of each row, at least 1 with the one; their sums; the largest exponent."""
-    scale, center, weights, _ = exponents
-    extreme = -torch.inf if scale > 0 else torch.inf
+    The factor makes the largest exponential of a row 1, unless it is known that no exponent can be large.
+    """
+    scale, center, weights, largest = exponents
+    if largest is not None and weights is None and not isinstance(center, Tensor):
+        if abs(scale) * (largest + abs(center)) <= SAFE_EXPONENT:
+            exponentials = values * (scale * LOG2_E)
+            if center:
+                exponentials -= scale * LOG2_E * center
+            exponentials.exp2_().mul_(as_numbers(mask, values.dtype))
+            total = exponentials.sum(1, keepdim=True)
+            total = total.add_(1) if with_one else total.add_(total == 0)
+            return exponentials, total, total.log()
     if weights is not None:
         values, center = (values - center).mul_(weights), 0.0
+    extreme = -torch.inf if scale > 0 else torch.inf
     selected = fill_outside(values, mask, extreme)
     top = selected.amax(1, keepdim=True) if scale > 0 else selected.amin(1, keepdim=True)
     if not with_one:
@@ -76,7 +56,20 @@ def _stable_sums(
     else:
         top = top.clamp_(min=center) if scale > 0 else top.clamp_(max=center)
     exponentials = selected.sub_(top).mul_(scale * LOG2_E).exp2_()
-    return exponentials, exponentials.sum(1, keepdim=True), (top - center).mul_(scale)
+    top_exponent = (top - center).mul_(scale)
+    total = exponentials.sum(1, keepdim=True)
+    # The largest exponential is 1, so a sum below 1 is an empty one.
+    total = total.add_(top_exponent.neg().exp_()) if with_one else total.clamp_(min=1)
+    return exponentials, total, total.log().add_(top_exponent)
+
+
+def masked_softmax(logits: Tensor, mask: Tensor, *, with_one: bool = False) -> tuple[Tensor, Tensor]:
+    """Per row log(sum of exp(logit) over the mask), n x 1, and the softmax weights of the entries, n x m.
+
+    `with_one` adds 1 to the sum, so that the weights add up to less than 1. Where the mask is empty both are 0.
+    """
+    exponentials, total, log_total = _sums(logits, mask, Exponents(), with_one=with_one)
+    return log_total, exponentials.div_(total)
 
 
 class _LogSumExp(torch.autograd.Function):
@@ -84,22 +77,9 @@ class _LogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        context: Any,
-        values: Tensor,
-        mask: Tensor,
-        center: Tensor | float,
-        exponents: Exponents,
-        with_one: bool,
+        context: Any, values: Tensor, mask: Tensor, center: Tensor | float, exponents: Exponents, with_one: bool
     ) -> Tensor:
-        if exponents.is_safe:
-            exponentials, total = _plain_sums(values, mask, exponents.scale, float(center))
-            total = total.add_(1) if with_one else total.add_(total == 0)
-            log_total = total.log()
-        else:
-            exponentials, total, largest = _stable_sums(values, mask, exponents, with_one=with_one)
-            # The largest exponential is 1, so a sum below 1 is an empty one.
-            total = total.add_(largest.neg().exp_()) if with_one else total.clamp_(min=1)
-            log_total = total.log().add_(largest)
+        exponentials, total, log_total = _sums(values, mask, exponents, with_one=with_one)
         context.scale, context.has_center = exponents.scale, isinstance(center, Tensor)
         context.save_for_backward(exponentials, total, exponents.weights)
         return log_total.squeeze(1)

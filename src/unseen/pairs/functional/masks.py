@@ -20,7 +20,8 @@ def row_counts(mask: Tensor) -> Tensor:
     """Number of selected entries per row."""
     if mask.numel() <= SMALL_MASK:
         return mask.sum(1)
-    return as_numbers(mask, torch.float32).sum(1).long()
+    # float32 counts exactly up to 2^24.
+    return as_numbers(mask, torch.float32 if mask.shape[1] <= 2**24 else torch.float64).sum(1).long()
 
 
 def fill_outside(values: Tensor, mask: Tensor, extreme: float) -> Tensor:
