@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_at_least, check_count
 from unseen.core.errors import BatchError, ConfigError
+from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.randomness import derive
 from unseen.core.registry import loss
 from unseen.losses.base import own_parameters_of
@@ -130,7 +131,7 @@ class CrossBatchMemory(nn.Module):
         rows, labels = (torch.cat([buffer[part] for part in parts]) for buffer in (self.queue, self.queue_labels))
         return rows, labels
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """Parameter groups of the loss."""
         return own_parameters_of(self.loss)
 

@@ -1,12 +1,13 @@
 """Margin loss: hinges on both sides of a boundary distance, which can be learned."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from unseen.core.checks import check_at_least, check_choice, check_count
 from unseen.core.errors import ConfigError
+from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.losses.proxies import check_classes
@@ -117,7 +118,7 @@ class Margin(PairLoss):
             pairs, chosen, boundary=self._boundary_of(pairs), margin=self.margin, nu=self.nu, normalizer=self.normalizer
         )
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The boundary, if it is learned."""
         if self.beta_mode == "constant":
             return []

@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +11,7 @@ from torch.autograd.function import FunctionCtx
 
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice, check_count
 from unseen.core.errors import ConfigError
+from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import method
 from unseen.losses.base import own_parameters_of
@@ -129,7 +129,7 @@ class DiVAObjective(Objective):
             average.lerp_(parameter, 1 - self.settings.momentum)
         self.queue.put(output.keys)
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of the three losses, and of the regressors, which train as the model does."""
         losses = (self.loss, self.shared_loss, self.intra_loss)
         groups = [group for loss in losses for group in own_parameters_of(loss)]

@@ -8,11 +8,12 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from unseen.core.parameter_groups import ParameterGroup
 from unseen.losses.base import own_parameters_of
 from unseen.models import Embedder
 from unseen.models.embedder import HeadFactory
@@ -92,7 +93,7 @@ class Objective(nn.Module, ABC):
         """Update queues, moving averages and the parameters of `optimizers()` after the optimizer's step."""
         return
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """Parameter groups besides the model's, each with its `lr` and `weight_decay` (None: the optimizer's)."""
         return own_parameters_of(self.loss)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +9,7 @@ from torch.nn.functional import kl_div, log_softmax
 
 from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.errors import ConfigError
+from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import method
 from unseen.losses.base import own_parameters_of
@@ -81,7 +81,7 @@ class S2SDObjective(Objective):
         """Count the step, for the delay."""
         self.steps += 1
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of all losses, and of the branches, which train as the model does."""
         groups = [group for loss in (self.loss, *self.target_losses) for group in own_parameters_of(loss)]
         return [*groups, {"params": list(self.branches.parameters()), "lr": None, "weight_decay": None}]

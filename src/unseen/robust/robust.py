@@ -6,6 +6,7 @@ from torch import nn
 
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
+from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.pair_terms import PairTermLoss, PairTerms
@@ -76,6 +77,6 @@ class Robust(PairLoss):
         terms = self.pair_loss.terms(pairs).chosen(as_masks(pairs, chosen))
         return robust(terms, self.uncertainty, remove_zero=self.remove_zero, key=key)
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of the pair loss."""
         return self.pair_loss.own_parameters()
