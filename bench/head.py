@@ -3,8 +3,8 @@
     python -m bench.head [--features some.npz] [--rounds 15] [--iterations 40] [--write]
 
 One process, interleaved rounds, two threads; `--write` puts the table into bench/results/head.md.
-The setting is that of R's protocol on CUB: 5,864 x 1,280 features, a linear head of 512, margin loss (beta 1.2) with
-distance-weighted mining at one triplet an anchor, batches of 56 classes x 2, fused Adam.
+The setting is that of Roth et al. (2020) on CUB: 5,864 x 1,280 features, a linear head of 512, margin loss (beta
+1.2) with distance-weighted mining at one triplet per anchor, batches of 56 classes x 2, fused Adam.
 """
 
 import argparse
@@ -88,7 +88,7 @@ def ours():
 
 
 def pytorch_metric_learning():
-    """The same loop with that library's loss and miner, its miner held to one triplet an anchor."""
+    """The same loop with that library's loss and miner, its miner held to one triplet per anchor."""
     head, optimizer = new_head()
     loss, miner = MarginLoss(margin=0.2, beta=1.2), DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)
 
@@ -204,7 +204,7 @@ VARIANTS = {
 
 
 def measure(features, labels, rounds, iterations):
-    """Seconds per iteration of each variant, one number a round; the variants take turns."""
+    """Seconds per iteration of each variant, one number per round; the variants take turns."""
     running = {name: prepare(features, labels) for name, prepare in VARIANTS.items()}
     seconds: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for run in running.values():  # warm up
@@ -224,7 +224,7 @@ def table(seconds, source):
         "# Training a head on cached features",
         "",
         f"{SAMPLES:,} x {WIDTH:,} features ({source}) -> {EMBEDDING}; margin loss, beta 1.2; distance-weighted mining,"
-        f" one triplet an anchor; batch {CLASSES_IN_BATCH} x {PER_CLASS}; fused Adam. Medians over"
+        f" one triplet per anchor; batch {CLASSES_IN_BATCH} x {PER_CLASS}; fused Adam. Medians over"
         f" {len(seconds[base])} interleaved rounds of one process; ratios are medians of the rounds' own ratios.",
         "",
         "| loop | iterations/s | ms | times the floor | times ours |",

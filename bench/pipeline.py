@@ -3,10 +3,10 @@
     python -m bench.pipeline [--data FOLDER] [--batch 16] [--steps 8] [--rounds 5] [--write]
 
 Fine-tunes EfficientNet-Lite0 at 160 pixels with augmentation, multi-similarity and Adam: by the loop of `unseen train`
-with 0, 1 and 2 loader workers, and by a plain loop over batches that are in memory already. One process, interleaved
-rounds. The first step of a round is a column of its own: there the loader's workers start, once in a run. What they
-load ahead during that step is theirs to keep, so the loader alone stands in the table too. `--data` names a folder with
-a sub-folder of JPEG files a class; without it 2,000 files are drawn. `--write` puts the table into
+with 0, 1 and 2 loader workers, and by a plain loop over batches in memory. One process, interleaved rounds. The first
+step of a round has a column of its own: the loader's workers start there, once per run. What they load ahead during
+that step speeds up the next ones, so the loader alone is measured too. `--data` names a folder with one sub-folder of
+JPEG files per class; without it 2,000 files are drawn. `--write` puts the table into
 bench/results/pipeline.md and its numbers into bench/results/pipeline.csv.
 """
 
@@ -56,7 +56,7 @@ class Cost(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A subject's median step: images a second and processor time of an image, beside the model's; its first step."""
+    """The median step of a subject (images per second, processor time per image, against the model's) and its first."""
 
     subject: str
     images_per_second: float
@@ -157,7 +157,7 @@ def loader_alone(items, batch, steps, workers):
 
 
 def subjects(items, batch, steps):
-    """Name -> a function that runs one round and tells of every step."""
+    """Name -> a function that runs one round and reports every step."""
     made = {MODEL: model_alone(items, batch, steps)}
     for workers in WORKERS:
         made[f"{LOOP}, {with_workers(workers)}"] = whole_loop(items, batch, steps, workers)
@@ -261,7 +261,7 @@ def write(rows, text, place=RESULTS):
 
 @contextmanager
 def image_folder(given):
-    """A folder of images and what to call it: the one that was given, or one that is drawn and removed after."""
+    """A folder of images and its name: the given one, or a temporary one with drawn images."""
     if given is not None:
         yield given, f"the images of `{given.parent.name}/{given.name}`"
         return

@@ -132,8 +132,8 @@ def report(records, took):
             [
                 "# Run time of the uncertainty sets",
                 "",
-                f"Figure 4 of Qi et al.: time of one iteration at d = {WIDTH}, {PER_CLASS} samples per class. Mining, loss"
-                " and backward on clustered embeddings, without the network that the paper's numbers include. The"
+                f"Figure 4 of Qi et al.: time of one iteration at d = {WIDTH}, {PER_CLASS} samples per class. Mining,"
+                " loss and backward on clustered embeddings, without the network that the paper's numbers include. The"
                 " uncertainty sets weight the losses of `margin_pair` with K = 2 B and gamma = 0.1. Minima of"
                 " interleaved rounds of one process, CPU time; the floor is one product of all similarities and its"
                 " two backward products.",

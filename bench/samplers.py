@@ -1,10 +1,10 @@
-"""Cost of drawing a batch: every sampler at CUB's size, and FRD the published way, with roots of d x d matrices.
+"""Cost of drawing a batch: every sampler at the size of CUB, and FRD as published, with roots of d x d matrices.
 
     python -m bench.samplers [--rounds 10] [--slow-rounds 2] [--write]
 
 One process, interleaved rounds, one thread, processor time; `--write` puts the table into bench/results/samplers.md
-and its numbers into bench/results/samplers.csv. The setting is R's on CUB: 5,864 images of 100 classes, embeddings of
-512, batches of 56 classes x 2, a big batch of 512 and 10 candidates.
+and its numbers into bench/results/samplers.csv. The setting is that of Roth et al. (2020) on CUB: 5,864 images of 100
+classes, embeddings of 512, batches of 56 classes x 2, a big batch of 512 and 10 candidates.
 """
 
 import argparse
@@ -59,10 +59,10 @@ def published_draw(rows, items, generator):
 
 
 def drawing(batches, embeddings):
-    """A function that draws batch after batch, each from a store that was just overwritten in a batch of rows."""
+    """Return a function that draws batch after batch, each after an update of a batch of stored rows."""
     if not isinstance(batches, EmbeddingAwareBatches):
         return lambda number: batches.batch(BatchPosition(0, number))
-    batches.batches_per_epoch = 1  # one batch a request: its whole cost
+    batches.batches_per_epoch = 1  # one batch per request: its whole cost
     batches.start(embeddings)
 
     def draw(number):
@@ -74,7 +74,7 @@ def drawing(batches, embeddings):
 
 
 def variants(embeddings, labels):
-    """Every registered sampler at R's setting, and the published FRD."""
+    """Every registered sampler with the settings of Roth et al., and FRD as published."""
     samplers = REGISTRIES["sampler"]
     made = {name: samplers[name]().batches(labels, seed=0) for name in samplers.names()}
     made[PUBLISHED] = EmbeddingStoreBatches(labels, 0, BATCH, published_draw, project=None)

@@ -112,16 +112,6 @@ def test_a_docstring_without_a_table_has_no_entries():
     assert table_entries("") == {}
 
 
-@pytest.mark.parametrize("name", analysis.names())
-def test_every_analysis_has_a_summary_help_for_every_option_and_defaults_that_pass_its_own_checks(name):
-    command = command_of(name)
-    assert command.help
-    assert all(getattr(each, "help", "") for each in command.params), "an option without a row in the docstring's table"
-    check_analyses({name: {}})
-    entry = analysis.entry(name)
-    assert all(each.default != "required" for each in entry.arguments), "a study ends with it: it needs no settings"
-
-
 def test_an_analysis_that_is_called_wrongly_is_one_sentence(tmp_path):
     out, err = unseen("analyse", "spectre", "nowhere", cwd=tmp_path, code=2)
     assert (out, err.count("\n")) == ("", 1)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import struct
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -136,3 +138,12 @@ def test_an_analysis_without_its_picture_is_refused_and_a_picture_alone_is_not_r
         read_analyses(tmp_path)
     path.with_name("gone.json").unlink()
     assert read_analyses(tmp_path) == []
+
+
+def test_a_picture_that_claims_to_be_endless_is_refused(tmp_path):
+    path = write_analysis(tmp_path, "made", {}, small_result())
+    header = b"IHDR" + struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+    path.with_suffix(".png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk)
+    with pytest.raises(DataError, match=r"made\.png is not the picture"):
+        read_analyses(tmp_path)

@@ -10,12 +10,12 @@ import pytest
 
 from tests.contracts.cases import case_of
 from tests.helpers.small_runs import write_features
-from tests.helpers.two_groups import gaussian_catalogue, start_of
+from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.core import registry
 from unseen.core.config import build, complete, record_of
 from unseen.core.errors import ConfigError, UnseenError
 from unseen.data import Catalogue, FeatureArray, load_catalogue, split_catalogue
-from unseen.shifts import Walk, build_ladder, write_ladder
+from unseen.shifts import LadderSettings, SwapSchedule, build_ladder, write_ladder
 
 SIDES = ("train", "validation", "test")
 
@@ -45,8 +45,8 @@ def joined(folder: Path) -> Catalogue:
 
 def laddered(folder: Path) -> Catalogue:
     data = gaussian_catalogue(per_class=8)
-    walk = Walk(swaps=2, easier=0, harder=3, removals=2)
-    write_ladder(folder / "ladder.json", build_ladder(data, data.features, start_of(data), walk=walk, rungs=4))
+    settings = LadderSettings(schedule=SwapSchedule(swaps=2, easier=0, harder=3, removals=2), rungs=4)
+    write_ladder(folder / "ladder.json", build_ladder(ladder_source(data), start_of(data), settings))
     return data
 
 

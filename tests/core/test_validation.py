@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from unseen.core.errors import ConfigError
 from unseen.core.validation import SETTINGS, Count, PositiveInt, PositiveNumber, validate
@@ -31,7 +31,15 @@ class Settings(BaseModel):
     def _check_name(cls, name: str) -> str:
         if name == "taken":
             raise ConfigError("this name is taken", hint="Choose another one.")
+        if name == "odd":
+            raise ValueError("this name is odd")
         return name
+
+    @model_validator(mode="after")
+    def _check_all(self) -> "Settings":
+        if self.autocast and self.clip:
+            raise ValueError("autocast and clip exclude each other")
+        return self
 
 
 @pytest.mark.parametrize(
@@ -40,6 +48,7 @@ class Settings(BaseModel):
         ({}, "run: the setting 'name' is missing. Give it a name."),
         ({"name": 3}, "run: name must be a string that is not empty; got 3. Give it a name."),
         ({"name": "taken"}, "this name is taken. Choose another one."),
+        ({"name": "odd"}, "run: name: this name is odd; got 'odd'"),
         ({"depth": "deep"}, "run: depth must be one of 'full', 'top'; got 'deep'"),
         ({"clip": 0}, "run: clip must be a finite number > 0 or none; got 0"),
         ({"clip": float("inf")}, "run: clip must be a finite number > 0 or none; got inf"),
@@ -66,6 +75,11 @@ def test_what_does_not_fit_is_one_sentence(content: dict[str, Any], message: str
     assert str(caught.value) == message
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__ or "taken" in message
+
+
+def test_a_validator_of_the_whole_model_has_its_own_words() -> None:
+    with pytest.raises(ConfigError, match="^run: autocast and clip exclude each other; got"):
+        validate(Settings, {"name": "x", "autocast": True, "clip": 1}, "run")
 
 
 def test_values_keep_their_types_so_that_hashes_stay() -> None:

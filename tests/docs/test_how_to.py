@@ -93,6 +93,33 @@ def test_the_score_of_the_page_is_listed_and_evaluated_with_its_interval(package
     assert "search_effort" in json.loads(package("evaluate", "features.npz", "--json")[0])["numbers"]
 
 
+PLAN = """
+name: small
+data: {toy: "features=features.npz"}
+splits: {half: "fraction:train=0.5,validation=0"}
+seeds: [0, 1]
+base: {embedding_size: 6, epochs: 1, choose_by: last, sampler: "samples_per_class:batch_size=12,per_class=2"}
+methods: {contrastive: {loss: contrastive}}
+analyses: {seed-spread: {score: map@r}}
+"""
+
+
+@pytest.mark.parametrize("package", ["add-an-analysis.md"], indirect=True)
+def test_the_analysis_of_the_page_is_listed_run_by_a_study_and_by_its_command(package):
+    assert package.listed("analyses")["seed-spread"]["summary"] == "Range of a score over the seeds of each method."
+    write_features(package.folder / "features.npz")
+    (package.folder / "plan.yaml").write_text(PLAN)
+    package("study", "plan.yaml", "--out", "study", "--workers", "1")
+    folder = package.folder / "study" / "analyses"
+    stored = json.loads((folder / "seed-spread-map-at-r.json").read_text())
+    assert stored["columns"] == ["split", "method", "seeds", "lowest", "highest"]
+    assert stored["rows"][0][:3] == ["half", "contrastive", 2]
+    assert "The seeds of contrastive on half differ most." in (package.folder / "study" / "report.html").read_text()
+    package("analyse", "seed-spread", "study")
+    assert (folder / "seed-spread-recall-at-1.png").read_bytes().startswith(b"\x89PNG")
+    assert "has the score 'recal'" in package("analyse", "seed-spread", "study", "--score", "recal", code=2)[1]
+
+
 def test_every_page_is_tested():
     source = Path(__file__).read_text()
     assert [page.name for page in sorted(PAGES.glob("*.md")) if f'"{page.name}"' not in source] == []

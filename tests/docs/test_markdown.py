@@ -19,18 +19,22 @@ PAGES = sorted({*WRITTEN, *(ROOT / "docs").rglob("*.md")})
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language):
-    found = [(page, code) for page in WRITTEN for kind, code in BLOCK.findall(page.read_text()) if kind == language]
+HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+"""Their Python is a file of the package: test_how_to.py puts it in place."""
+
+
+def blocks(language, pages):
+    found = [(page, code) for page in pages for kind, code in BLOCK.findall(page.read_text()) if kind == language]
     return [pytest.param(code, id=f"{page.stem}-{number}") for number, (page, code) in enumerate(found)]
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+@pytest.mark.parametrize("code", blocks("python", WRITTEN))
 def test_a_block_of_python_runs(tmp_path, code):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("code", blocks(""))
+@pytest.mark.parametrize("code", blocks("", [*WRITTEN, *HOW_TO]))
 def test_a_command_in_a_block_is_one_that_exists(code):
     from unseen.cli.app import app
 

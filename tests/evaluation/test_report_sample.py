@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.small_runs import image_settings, settings_for, write_features, write_images
-from tests.helpers.synthetic_content import make_shown
+from tests.helpers.synthetic_content import make_sample
 from tests.helpers.synthetic_failures import make_failures
 from unseen.core.errors import DataError
 from unseen.evaluation.failures import failures
@@ -24,7 +24,7 @@ from unseen.runs.recipe import prepare
 
 @pytest.fixture
 def shown():
-    return make_shown("scripts", noise=1.0, fonts=2, queries=3, neighbours=4)
+    return make_sample("scripts", noise=1.0, fonts=2, queries=3, neighbours=4)
 
 
 @pytest.mark.parametrize("thumbnails", [True, False])

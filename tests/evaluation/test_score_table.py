@@ -119,7 +119,7 @@ def test_what_scores_are_computed_from_stands_for_all_of_them():
 def test_scores_that_were_not_asked_for_are_not_left_out():
     found, left_out = read_names("recall@1,ap", (1,), "nmi,ap")
     assert (list(found), left_out) == (["recall@1"], ("ap",))
-    with pytest.raises(ConfigError, match="every score that was asked for is left out; got 'ap'"):
+    with pytest.raises(ConfigError, match="every named score is left out; got 'ap'"):
         read_names("ap", (1,), "ranks")
     with pytest.raises(ConfigError, match="unknown score 'nmii'; did you mean 'nmi'"):
         read_names(None, (1,), "nmii")
@@ -140,7 +140,7 @@ def test_a_score_with_an_optional_k_stands_for_itself_and_for_every_k():
         ("recall@1.5", "did you mean 'recall'"),
         ("recall@0", "Recall: k must be an integer >= 1; got 0"),
         ("", "unknown score ''"),
-        ([], "no score is asked for"),
+        ([], "no score is named"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(names, message):

@@ -5,39 +5,27 @@ import re
 from itertools import pairwise
 
 import pytest
+from matplotlib import rc_context, rcParams
+from matplotlib.typing import RcKeyType
 
 from tests.helpers.svg_charts import STYLE, description, shapes
 from tests.reports.hostile_strings import HOSTILE
 from unseen.core.text import clean, cut, full, plain
-from unseen.figures.charts import (
-    SMALL,
-    WIDE,
-    Mark,
-    Series,
-    draw_line,
-    draw_marks,
-    draw_series,
-    figure_of,
-    name_ends,
-    plot_area,
-    scale_axes,
-    write,
-)
-from unseen.figures.style import BLUE, SERIES, SeriesStyle
-from unseen.figures.svg import render_svg
+from unseen.figures import plot
+from unseen.figures.plot import SMALL, WIDE, Series
+from unseen.figures.style import BLUE, SERIES, SeriesStyle, our_look
+from unseen.figures.svg import to_svg
 
 
-def chart_of(*, name="margin", points=((0.0, 0.0), (1.0, 1.0)), margins=SMALL):
-    def draw():
-        axes = plot_area(100 + margins.left + margins.right, 100 + margins.top + margins.bottom, margins)
-        axes.set_xlim(0, 1)
-        axes.set_ylim(0, 1)
-        draw_line(axes, points, SeriesStyle(BLUE), tip=name)
-        draw_marks(axes, points, Mark("mean", 3), BLUE, [f"{name} {x:g}" for x, _ in points])
-        write(axes, (10, 20), name)
-        return figure_of(axes)
-
-    return render_svg(draw, f"about {name}")
+@our_look()
+def chart_of(*, name="margin", points=((0.0, 0.0), (1.0, 1.0))):
+    axes = plot.area(100 + SMALL.left + SMALL.right, 100 + SMALL.top + SMALL.bottom, SMALL)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    plot.line(axes, points, "line", SeriesStyle(BLUE), name)
+    plot.marks(axes, points, "mean", BLUE, [f"{name} {x:g}" for x, _ in points])
+    plot.text(axes, (10, 20), name, "end")
+    return to_svg(axes, f"about {name}")
 
 
 def test_the_ends_of_the_data_are_the_ends_of_the_plot_area():
@@ -63,7 +51,7 @@ def test_colours_are_variables_of_the_style_sheet():
     chart = chart_of()
     assert "#" not in chart
     assert shapes(chart, "line")[0].style("stroke") == "var(--s0)"
-    assert shapes(chart, "label")[0].style("fill") == "var(--ink)"
+    assert shapes(chart, "end")[0].style("fill") == "var(--ink)"
 
 
 def test_only_shapes_texts_and_tips_get_through():
@@ -79,7 +67,7 @@ def test_only_shapes_texts_and_tips_get_through():
 @pytest.mark.parametrize("text", HOSTILE, ids=[ascii(text)[:30] for text in HOSTILE])
 def test_hostile_strings_are_text_in_labels_tips_and_descriptions(text):
     chart = chart_of(name=text)
-    assert shapes(chart, "label")[0].text == cut(plain(text), 30)
+    assert shapes(chart, "end")[0].text == cut(plain(text), 26)
     assert shapes(chart, "line")[0].tip == full(clean(text))
     assert description(chart) == f"about {clean(text)}"
     assert set(re.findall(r"<([a-zA-Z!/]+)", chart)) <= {
@@ -88,22 +76,24 @@ def test_hostile_strings_are_text_in_labels_tips_and_descriptions(text):
     }
 
 
-def test_equal_figures_have_equal_bytes():
-    assert chart_of() == chart_of()
+def test_equal_figures_have_equal_bytes_whatever_settings_a_user_has():
+    chart = chart_of()
+    assert chart == chart_of()
+    mine: dict[RcKeyType, object] = {"savefig.bbox": "tight", "lines.color": "red", "font.size": 30, "axes.grid": False}
+    with rc_context(mine):
+        assert chart == chart_of()
+        assert rcParams["font.size"] == 30
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
     every = [Series(f"method {n}", SeriesStyle(SERIES[n]), [(0, 0.5), (1, 0.5 + n / 1000)]) for n in range(5)]
 
-    def draw():
-        axes = plot_area(860, 330, WIDE)
-        scale_axes(axes, [0, 1], [0.5, 0.504], percent=True)
-        for series in every:
-            draw_series(axes, series)
-        name_ends(axes, every)
-        return figure_of(axes)
-
-    chart = render_svg(draw, "names")
-    levels = sorted(float(name.attributes["y"]) for name in shapes(chart, "method"))
+    with our_look():
+        axes = plot.area(860, 330, WIDE)
+        plot.scale(axes, [0, 1], [0.5, 0.504], percent=True)
+        plot.series(axes, every)
+        plot.name_ends(axes, every)
+        chart = to_svg(axes, "names")
+    levels = sorted(float(name.attributes["y"]) for name in shapes(chart, "end"))
     assert len(levels) == len(shapes(chart, "leader")) == 5
     assert all(after - before >= 17 - 0.11 for before, after in pairwise(levels))

@@ -60,10 +60,10 @@ def rung_row(method, seed, rung, *, is_trained=True, data="birds", ladder="5f0c1
 
 
 def ladder_content(rungs=range(9), methods=tuple(METHODS), seeds=(0, 1, 2), untrained=True, **changes):
-    """A study over a ladder: every method on every rung with every seed, and un-trained features with one."""
+    """A study over a ladder: every method on every rung with every seed, and untrained features with one."""
     rows = [rung_row(method, seed, rung) for seed in seeds for rung in rungs for method in methods]
     if untrained:
-        rows += [rung_row("un-trained features", 0, rung, is_trained=False) for rung in rungs]
+        rows += [rung_row("untrained features", 0, rung, is_trained=False) for rung in rungs]
     values = {
         "title": "Losses over a ladder",
         "version": "0.1.0",
@@ -86,7 +86,7 @@ def transfer_content(parts=("birds", "cars", "products"), methods=("margin", "so
     rows = []
     for one in parts:
         for other in parts:
-            for method in (*methods, "un-trained features"):
+            for method in (*methods, "untrained features"):
                 is_trained = method in methods
                 for seed in seeds if is_trained else (0,):
                     ease = 0.5 + 0.1 * parts.index(other)

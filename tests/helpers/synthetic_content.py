@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.evaluation.report_sample import ReportSample
-from unseen.studies.results.content import Content, Failed, Row
+from unseen.studies.results.content import Content, FailedCell, Row
 
 SCRIPTS = {
     "characters": {"Latin": "abdefghkmnqrtyRGQ", "Greek": "αβγδζηθλξπ", "Cyrillic": "бгджлфцщюяЖ"},
@@ -51,7 +51,7 @@ def _letters(split, fonts, size=32):
     return np.stack(images), np.array(classes), np.array(groups)
 
 
-def make_shown(split, *, noise, fonts=6, queries=8, neighbours=8, dimensions=32):
+def make_sample(split, *, noise, fonts=6, queries=8, neighbours=8, dimensions=32):
     images, classes, groups = _letters(split, fonts)
     generator = numpy_generator(derive(1, f"shown/{split}"))
     names, labels = np.unique(classes, return_inverse=True)
@@ -80,7 +80,7 @@ def make_shown(split, *, noise, fonts=6, queries=8, neighbours=8, dimensions=32)
     )
 
 
-def make_row(split, method, seed, *, is_trained=True, epochs=8, shown=None):
+def make_row(split, method, seed, *, is_trained=True, epochs=8, sample=None):
     generator = numpy_generator(derive(seed, f"row/{split}/{method}"))
     lost = {"characters": 0.0, "scripts": 0.085 if is_trained else 0.015}[split]
     main = (METHODS | UNTRAINED)[method] - lost + 0.012 * float(generator.normal())
@@ -128,7 +128,7 @@ def make_row(split, method, seed, *, is_trained=True, epochs=8, shown=None):
         history=history if is_trained else [],
         protocol=protocol,
         seconds=14.5 if is_trained else 1.2,
-        shown=shown,
+        sample=sample,
     )
 
 
@@ -137,15 +137,15 @@ def make_content(*, fonts=6, queries=8, seeds=(0, 1), failed=True):
     for split in SCRIPTS:
         for method in METHODS:
             for seed in seeds:
-                kept = make_shown(split, noise=1.5, fonts=fonts, queries=queries) if seed == seeds[0] else None
-                rows.append(make_row(split, method, seed, shown=kept))
+                sample = make_sample(split, noise=1.5, fonts=fonts, queries=queries) if seed == seeds[0] else None
+                rows.append(make_row(split, method, seed, sample=sample))
         rows.extend(
             make_row(
                 split,
                 "untrained network",
                 seed,
                 is_trained=False,
-                shown=make_shown(split, noise=2.6, fonts=fonts, queries=queries) if seed == seeds[0] else None,
+                sample=make_sample(split, noise=2.6, fonts=fonts, queries=queries) if seed == seeds[0] else None,
             )
             for seed in seeds
         )
@@ -156,7 +156,7 @@ def make_content(*, fonts=6, queries=8, seeds=(0, 1), failed=True):
         version="0.1.0",
         rows=rows,
         failed=[
-            Failed(
+            FailedCell(
                 labels=("glyphs", "scripts", "contrastive", "seed 2"),
                 sentence="the loss stopped being finite at step 312",
             )

@@ -1,4 +1,4 @@
-"""The backbones of the papers: each gives what the table says of it, with random weights and no network."""
+"""The backbones of the papers: each has the stated facts, with random weights and without a download."""
 
 import pytest
 import torch

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.helpers.synthetic_content import make_shown
+from tests.helpers.synthetic_content import make_sample
 from unseen.core.randomness import derive, numpy_generator
 from unseen.reports.embedding_map import SIZE, choose_pictured, choose_points, colour_points, embedding_map
 
@@ -29,28 +29,28 @@ def test_pictures_keep_their_distance():
 
 
 def test_groups_colour_where_there_are_two_else_classes():
-    shown = make_shown("scripts", noise=1.0, fonts=1)
-    everything = np.arange(len(shown.map_labels))
-    assert [item.name for item in colour_points(shown, everything)[1]] == ["Armenian", "Georgian"]
-    flat = replace(shown, map_groups=np.full(shown.map_groups.shape, ""))
+    sample = make_sample("scripts", noise=1.0, fonts=1)
+    everything = np.arange(len(sample.map_labels))
+    assert [item.name for item in colour_points(sample, everything)[1]] == ["Armenian", "Georgian"]
+    flat = replace(sample, map_groups=np.full(sample.map_groups.shape, ""))
     colours, legend = colour_points(flat, everything)
     assert legend == ()
     assert set(colours) == set(range(6))
 
 
 def test_embeddings_that_are_not_finite_or_not_there_have_no_map():
-    shown = make_shown("scripts", noise=1.0, fonts=1)
-    broken = shown.map_embeddings.copy()
+    sample = make_sample("scripts", noise=1.0, fonts=1)
+    broken = sample.map_embeddings.copy()
     broken[0, 0] = np.nan
-    assert embedding_map(replace(shown, map_embeddings=broken), "m") is None
-    none = {name: getattr(shown, name)[:0] for name in ("map_embeddings", "map_labels", "map_classes", "map_groups")}
-    assert embedding_map(replace(shown, **none, map_thumbnails=None), "m") is None
+    assert embedding_map(replace(sample, map_embeddings=broken), "m") is None
+    none = {name: getattr(sample, name)[:0] for name in ("map_embeddings", "map_labels", "map_classes", "map_groups")}
+    assert embedding_map(replace(sample, **none, map_thumbnails=None), "m") is None
 
 
 def test_every_point_is_drawn_once_inside_the_frame():
-    shown = make_shown("scripts", noise=1.0, fonts=4)
-    view = embedding_map(shown, "m")
+    sample = make_sample("scripts", noise=1.0, fonts=4)
+    view = embedding_map(sample, "m")
     assert view is not None
-    assert len(view.points) + len(view.pictures) == view.items == len(shown.map_labels)
+    assert len(view.points) + len(view.pictures) == view.items == len(sample.map_labels)
     assert all(0 <= picture.x <= SIZE - picture.width for picture in view.pictures)
     assert all(0 <= point.x <= SIZE for point in view.points)

@@ -4,32 +4,32 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.helpers.synthetic_content import make_row, make_shown
+from tests.helpers.synthetic_content import make_row, make_sample
 from tests.helpers.synthetic_failures import make_failures
 from unseen.reports import Content, build_report
-from unseen.reports.failure_gallery import MOST_COUPLES, MOST_NEAREST, MOST_WORST, failure_gallery
+from unseen.reports.failure_gallery import MOST_NEAREST, MOST_PAIRS, MOST_WORST, failure_gallery
 
 
 def page_of(failures):
-    shown = replace(make_shown("scripts", noise=0.5, fonts=1, queries=2, neighbours=2), failures=failures)
-    return build_report(Content(title="t", version="0", rows=[make_row("characters", "contrastive", 0, shown=shown)]))
+    sample = replace(make_sample("scripts", noise=0.5, fonts=1, queries=2, neighbours=2), failures=failures)
+    return build_report(Content(title="t", version="0", rows=[make_row("characters", "contrastive", 0, sample=sample)]))
 
 
 def test_marks_names_and_places_are_those_of_the_arrays():
     gallery = failure_gallery(make_failures())
     first, second = gallery.worst
-    assert (first.tile.class_name, first.tile.is_right, first.place) == ("owl", None, "1,203")
+    assert (first.tile.class_name, first.tile.is_right, first.rank) == ("owl", None, "1,203")
     assert (first.positive.class_name, first.positive.is_right) == ("owl", True)
     assert [tile.is_right for tile in first.nearest] == [False, False, True]
     assert [tile.is_right for tile in second.nearest] == [False, False, True]
-    assert "third" in first.nearest[0].words
-    assert "similarity 0.875" in first.nearest[0].words
-    assert "similarity 0.250" in first.positive.words
-    assert second.place == "3.5"
+    assert "third" in first.nearest[0].title
+    assert "similarity 0.875" in first.nearest[0].title
+    assert "similarity 0.250" in first.positive.title
+    assert second.rank == "3.5"
     (confused,), (duplicate,) = gallery.confused, gallery.duplicates
-    assert (confused.one.class_name, confused.two.class_name, confused.words) == ("owl", "emu", "3 of 5 queries")
+    assert (confused.one.class_name, confused.two.class_name, confused.caption) == ("owl", "emu", "3 of 5 queries")
     assert (duplicate.one.class_name, duplicate.two.class_name) == ("emu", "owl")
-    assert duplicate.words == "similarity 0.9953"
+    assert duplicate.caption == "similarity 0.9953"
     assert (gallery.failed, gallery.queries, gallery.confused_pairs, gallery.duplicate_pairs) == (1234, 5000, 17, 1)
 
 
@@ -52,7 +52,7 @@ def test_long_lists_are_cut():
         )
     )
     assert (len(gallery.worst), len(gallery.worst[0].nearest)) == (MOST_WORST, MOST_NEAREST)
-    assert len(gallery.confused) == len(gallery.duplicates) == MOST_COUPLES
+    assert len(gallery.confused) == len(gallery.duplicates) == MOST_PAIRS
 
 
 def test_failures_without_pictures_are_shown_by_name():
@@ -63,7 +63,7 @@ def test_failures_without_pictures_are_shown_by_name():
 
 def test_the_page_has_the_section_where_failures_are_known_and_only_there():
     section = page_of(make_failures()).split('<section id="failures">')[1].split("</section>")[0]
-    for words in ("1,234</b> of 5,000 queries", "17</b> pairs", "1</b> near-duplicate ", "at place 1,203", "0.98"):
+    for words in ("1,234</b> of 5,000 queries", "17</b> pairs", "1</b> near-duplicate ", "rank 1,203", "0.98"):
         assert words in section
     assert section.count("<img") == 2 * (2 + 3) + 2 + 2
     assert 'id="failures"' not in page_of(None)

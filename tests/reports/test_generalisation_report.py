@@ -15,7 +15,7 @@ from unseen.analyses.shift.ladder_results import ladder_results
 from unseen.reports import Content, build_report, terminal_table, write_tables
 from unseen.studies.results.ranking import rankings
 
-UNTRAINED = "un-trained features"
+UNTRAINED = "untrained features"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def texts(content, width=200):
 def test_means_spread_and_aggregates_are_those_of_a_slow_loop(content, climb):
     for method in (*METHODS, UNTRAINED):
         course = course_of(climb, method)
-        by_seed = {}
+        by_seed: dict[int, list[float]] = {}
         for rung, name in enumerate(step.split for step in climb.steps):
             own = [row for row in content.rows if (row.method, row.split) == (method, name)]
             values = [row.scores["map@r"] for row in own]
@@ -178,7 +178,7 @@ def test_unlike_protocols_are_drawn_and_not_ranked(content):
     assert [difference.path for difference in climb.differences] == [("epochs",)]
     assert climb.rank_histories("recall@1") == {}
     page = build_report(unlike)
-    assert "methods were not run under one protocol" in page
+    assert "methods were run under different protocols" in page
     assert "Ranks from rung to rung" not in page
 
 
@@ -311,7 +311,7 @@ def test_rungs_that_are_groups_are_called_by_their_names():
     assert [step.group for step in climb.steps] == list(GROUPS)
     page = build_report(content)
     assert "(distance 19.2) to" in page
-    assert "the group whose classes test" in page
+    assert "the group whose classes are tested" in page
     assert "rungs are numbered at the top" not in page
     assert "<b>Armenian" not in page
     assert page.count("Georgian") > 5
@@ -335,4 +335,4 @@ def test_a_ladder_beside_tables_of_its_own_follows_them():
         assert (page.index('id="shift"') < page.index('id="ranking"')) is is_first
         assert (page.index('href="#shift"') < page.index('href="#ranking"')) is is_first
     page = build_report(both)
-    assert page.index("finds the right one first") < page.index("holds best")
+    assert page.index("ranks an item of the right class first") < page.index("scores best")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.helpers.synthetic_content import METHODS, change_rows, make_content, make_row
-from unseen.reports import Content, Failed, build_report, write_report
+from unseen.reports import Content, FailedCell, build_report, write_report
 from unseen.reports.page import columns, hardest
 from unseen.studies.results.ranking import rankings
 
@@ -64,23 +64,23 @@ def test_unlike_protocols_get_a_notice_with_the_field(demo_content):
     rows[0] = replace(rows[0], protocol={**rows[0].protocol, "epochs": 999})
     html = build_report(replace(demo_content, rows=rows))
     notice = html.split('<div class="notice" role="note">')[1].split("</div>")[0]
-    assert "Not ranked: unlike protocols" in notice
+    assert "Not ranked: different protocols" in notice
     assert '<bdi class="name">epochs</bdi>' in notice
     assert '<bdi class="name">999</bdi>' in notice
     assert html.count('<div class="notice"') == 1
-    assert "not run under one protocol" in html
+    assert "run under different protocols" in html
 
 
 def test_like_protocols_get_no_notice(demo_report):
-    assert "unlike protocols" not in demo_report
+    assert "different protocols" not in demo_report
 
 
 def test_without_thumbnails_maps_have_points_and_neighbours_have_names(demo_content):
     rows = [
         row
-        if row.shown is None
+        if row.sample is None
         else replace(
-            row, shown=replace(row.shown, map_thumbnails=None, query_thumbnails=None, neighbour_thumbnails=None)
+            row, sample=replace(row.sample, map_thumbnails=None, query_thumbnails=None, neighbour_thumbnails=None)
         )
         for row in demo_content.rows
     ]
@@ -92,7 +92,7 @@ def test_without_thumbnails_maps_have_points_and_neighbours_have_names(demo_cont
 
 
 def test_without_anything_to_draw_there_are_no_maps(demo_content):
-    assert sections(build_report(change_rows(demo_content, shown=None))) == [
+    assert sections(build_report(change_rows(demo_content, sample=None))) == [
         name for name in SECTIONS if name not in ("maps", "neighbours")
     ]
 
@@ -115,15 +115,15 @@ def test_a_history_without_validation_still_shows_the_loss():
 
 
 def test_failed_cells_are_listed_and_a_study_of_only_failures_says_so():
-    failed = [Failed(labels=("glyphs", "scripts"), sentence="the loss stopped being finite")]
+    failed = [FailedCell(labels=("glyphs", "scripts"), sentence="the loss stopped being finite")]
     html = build_report(Content(title="t", version="0", rows=[], failed=failed))
     assert sections(html) == ["failed"]
     assert "the loss stopped being finite" in html
-    assert "no finished cell yet, and every one so far has failed" in html
+    assert "No cell has finished yet, and all cells so far have failed" in html
 
 
 def test_content_without_rows_makes_a_page():
-    assert "no finished cell yet." in build_report(Content(title="t", version="0", rows=[]))
+    assert "No cell has finished yet." in build_report(Content(title="t", version="0", rows=[]))
 
 
 def test_rows_without_scores_do_not_break_the_page():

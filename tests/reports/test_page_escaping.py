@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.svg_charts import STYLE
-from tests.helpers.synthetic_content import make_row, make_shown
+from tests.helpers.synthetic_content import make_row, make_sample
 from tests.helpers.synthetic_failures import make_failures
 from tests.reports.hostile_strings import HOSTILE
 from unseen.core.text import clean
-from unseen.reports import Content, Failed, build_report
+from unseen.reports import Content, FailedCell, build_report
 
 ELEMENTS = """
     html head meta title link style body nav div ol ul li a main header h1 h2 h3 h4 p strong b small span bdi section
@@ -59,12 +59,12 @@ def names(text, shape):
 def content_of(text):
     """A small content with the text, followed by the field's name, in every field that holds text."""
     marked = {field: f"{text}·{field}" for field in FIELDS}
-    shown = make_shown("scripts", noise=0.5, fonts=1, queries=2, neighbours=2)
-    points, neighbours = shown.map_labels.shape, shown.neighbour_right.shape
+    sample = make_sample("scripts", noise=0.5, fonts=1, queries=2, neighbours=2)
+    points, neighbours = sample.map_labels.shape, sample.neighbour_right.shape
     groups = names(marked["group"], points)
     groups[0] = "another"
-    shown = replace(
-        shown,
+    sample = replace(
+        sample,
         map_classes=names(marked["class"], points),
         map_groups=groups,
         query_names=np.array([marked["query-name"], "other"], dtype=object),
@@ -74,7 +74,7 @@ def content_of(text):
         failures=make_failures(names=names(marked["failure-name"], (4,)), classes=names(marked["failure-class"], (4,))),
     )
     row = replace(
-        make_row("characters", "contrastive", 0, shown=shown),
+        make_row("characters", "contrastive", 0, sample=sample),
         data=marked["data"],
         split=marked["split"],
         method=marked["method"],
@@ -88,7 +88,7 @@ def content_of(text):
         description=marked["description"],
         version=marked["version"],
         rows=[row, replace(row, method="other", protocol={marked["protocol-key"]: {"inner": "unlike"}})],
-        failed=[Failed(labels=(marked["label"],), sentence=marked["sentence"])],
+        failed=[FailedCell(labels=(marked["label"],), sentence=marked["sentence"])],
         main_score=marked["score"],
         split_descriptions={marked["split"]: marked["where"]},
     )

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.helpers.synthetic_content import make_row
 from tests.reports.hostile_strings import HOSTILE
 from unseen.core.text import cut, plain
-from unseen.reports import Content, Failed, terminal_table
+from unseen.reports import Content, FailedCell, terminal_table
 
 
 def printed(content, width=140):
@@ -40,13 +40,13 @@ def test_a_narrow_terminal_shows_fewer_scores_and_whole_names(demo_content):
 def test_unlike_protocols_are_said(demo_content):
     rows = list(demo_content.rows)
     rows[0] = replace(rows[0], protocol={**rows[0].protocol, "epochs": 999})
-    assert "Not ranked: unlike protocols, rows differ in epochs" in printed(replace(demo_content, rows=rows))
+    assert "Not ranked: different protocols, rows differ in epochs" in printed(replace(demo_content, rows=rows))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[ascii(text)[:30] for text in HOSTILE])
 def test_hostile_names_are_text_in_a_terminal(text):
     row = replace(make_row("characters", "contrastive", 0), method=text, data=text, scores={"recall@1": 0.5})
-    failed = [Failed(labels=(text,), sentence=text)]
+    failed = [FailedCell(labels=(text,), sentence=text)]
     shown = printed(Content(title="t", version="0", rows=[row], failed=failed), width=400)
     assert cut(plain(text), 60) in shown
     assert not set(shown) & {chr(code) for code in (*range(10), *range(11, 32), 127, 0x85, 0x202E, 0x2067)}

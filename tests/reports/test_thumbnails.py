@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.helpers.synthetic_content import make_shown
+from tests.helpers.synthetic_content import make_sample
 from unseen.core.randomness import derive, numpy_generator
 from unseen.reports.thumbnails import as_grey, find_ink, photograph, tinted
 
@@ -24,7 +24,7 @@ def noise(*shape):
 
 @pytest.mark.parametrize("is_negative", [False, True])
 def test_letters_are_ink_of_either_polarity(is_negative):
-    letters = make_shown("scripts", noise=1.0, fonts=1).map_thumbnails
+    letters = make_sample("scripts", noise=1.0, fonts=1).map_thumbnails
     letters = 255 - letters if is_negative else letters
     ink = find_ink(letters)
     assert ink is not None

@@ -1,4 +1,4 @@
-"""Samples-per-class as R's and D's code draw it."""
+"""Samples-per-class as in the code of Roth et al. and Qi et al."""
 
 import numpy as np
 import pytest

@@ -149,7 +149,7 @@ def test_a_model_is_adapted_on_a_rung_and_its_backbone_is_not_touched():
     settings = LadderSettings(schedule=schedule, rungs=3)
     ladder = build_ladder(ladder_source(catalogue), start_of(catalogue), settings)
     split = split_of_rung(ladder, catalogue, 3)
-    model = Embedder(BatchNormed(), embedding_size=4)
+    model: Any = Embedder(BatchNormed(), embedding_size=4)
     with torch.no_grad():
         model.head.weight.copy_(torch.eye(5)[:4])
         model.head.bias.zero_()

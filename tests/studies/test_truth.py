@@ -34,7 +34,7 @@ def study(tmp_path):
         store.set_plan(plan_cells(plan), plan.to_mapping())
         owner = identity()
         while (cell := store.claim(owner)) is not None:
-            store.finish(cell.name, owner, run(cell.config, folder / "cells" / cell.name, check_files=False))
+            store.finish(cell.name, owner, run(cell.config, folder / "cells" / cell.name))
     return folder
 
 

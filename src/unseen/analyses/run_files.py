@@ -11,6 +11,7 @@ from unseen.data import CatalogueDataset, Split
 from unseen.models import Embedder
 from unseen.runs.depths import items_at_depth, part_at_depth
 from unseen.runs.recipe import Recipe
+from unseen.runs.run_folder import RunFolder
 from unseen.runs.run_recipe import load_run, model_of
 
 _FORMAT = 1
@@ -23,7 +24,7 @@ class RunFile:
     """
 
     def __init__(self, folder: Path, name: str, settings: Record) -> None:
-        weights = folder / "model.safetensors"
+        weights = RunFolder(folder).weights
         if not weights.is_file():
             raise DataError(
                 f"{folder} holds no trained weights", hint="Use the folder of a study whose cells were not deleted."

@@ -83,7 +83,7 @@ def _read(path: Path) -> Picture:
     try:
         with Image.open(picture, formats=["PNG"]) as opened:
             size = opened.size
-    except (OSError, ValueError, SyntaxError) as problem:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as problem:
         raise DataError(f"{picture} is not the picture of an analysis ({problem})", hint=hint) from None
     address = "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode("ascii")
     rows = tuple(tuple(short_value(value) for value in row) for row in stored.rows[:MAX_ROWS])

@@ -1,10 +1,9 @@
-"""CSV tables that no spreadsheet takes for formulas."""
+"""CSV tables whose cells no spreadsheet takes for formulas."""
 
 import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from unseen.core.text import plain
 
@@ -12,7 +11,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def csv_text(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; a number is none.
+    """A string that no spreadsheet takes for a formula; plain numbers stay as they are.
 
     >>> csv_text("=1+1"), csv_text("-20"), csv_text("margin")
     ("'=1+1", '-20', 'margin')
@@ -22,7 +21,7 @@ def csv_text(text: str) -> str:
     return "'" + text if is_formula else text
 
 
-def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def csv_of(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table of strings and numbers, numbers in full; None is an empty cell.
 
     >>> csv_of(["method", "rho", "seed"], [["=margin", 0.1, None]])

@@ -1,15 +1,14 @@
-"""Text and numbers as a reader sees them: nothing invisible, nothing endless, numbers aligned."""
+"""Strings and numbers for display: control characters visible, long strings cut, numbers rounded."""
 
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
 
 
 def clean(text: str, *, keep: str = "\n\t") -> str:
-    """The text with a visible sign for each control character; half surrogates, which no file can hold, go too.
+    """The string with a visible sign for each control character; lone surrogates, which no file can hold, are replaced.
 
     >>> clean("a" + chr(0) + "b" + chr(27))
     'a␀b␛'
@@ -30,23 +29,23 @@ def _visible(letter: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text on one line, for terminals and tables: line breaks and changes of direction become visible too."""
+    """The string on one line, for terminals and tables: line breaks and direction marks become visible too."""
     text = clean(text, keep="").replace("\u2028", "␊").replace("\u2029", "␊")
     return text.translate(dict.fromkeys(BIDIRECTIONAL, "\ufffd"))
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters, with an ellipsis where something went."""
+    """At most `limit` characters, with an ellipsis where something was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def full(text: str) -> str:
-    """The whole text for a tool tip; above 1,000 characters its start and its length."""
+    """The whole string for a tool tip; above 1,000 characters its start and its length."""
     return text if len(text) <= 1000 else f"{text[:1000]}… ({len(text):,} characters)"
 
 
 def isolated(text: str) -> str:
-    """The text between marks that keep its writing direction from spilling into its neighbours."""
+    """The string between marks that isolate its writing direction from the text around it."""
     return f"\u2068{text}\u2069"
 
 
@@ -75,7 +74,7 @@ def signed(value: float, *, percent: bool) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them.
+    """Seconds in hours, minutes and seconds.
 
     >>> [duration(seconds) for seconds in (4.21, 59, 75, 7300)]
     ['4.2 s', '59 s', '1 min 15 s', '2 h 1 min']
@@ -92,7 +91,7 @@ def duration(seconds: float) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Words as an English list.
+    """Strings as an English list.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
@@ -101,8 +100,8 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def value_text(value: Any) -> str:
-    """A protocol value in words; what is not simple is written as JSON."""
+def value_text(value: object) -> str:
+    """A protocol value as a string; nested values are written as JSON."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, bool):
@@ -114,13 +113,13 @@ def value_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+def flat(tree: Mapping[str, object], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], object]:
     """The leaves of a nested mapping by their path.
 
     >>> flat({"batch": {"size": 128}, "epochs": 3})
     {('batch', 'size'): 128, ('epochs',): 3}
     """
-    leaves: dict[tuple[str, ...], Any] = {}
+    leaves: dict[tuple[str, ...], object] = {}
     for key, value in tree.items():
         here = (*path, str(key))
         if isinstance(value, Mapping) and value:

@@ -3,7 +3,7 @@
 A validator inside a model may raise `ConfigError` itself: pydantic lets it pass, so its words reach the user unchanged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -12,6 +12,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
+Schema = dict[str, Any]
 
 SETTINGS = ConfigDict(frozen=True, extra="forbid", strict=True)
 """The configuration of our models: nothing changes later, no unknown keys, and no "3" or True where 3 is meant.
@@ -69,16 +70,16 @@ def config_error(problem: ValidationError, model: type[BaseModel], owner: str) -
     urgency = {"extra_forbidden": 0, "invalid_key": 0, "missing": 1}
     error = min(problem.errors(include_url=False), key=lambda error: urgency.get(error["type"], 2))
     schema = model.model_json_schema()
-    if error["type"] in urgency:
-        *outer, key = error["loc"]
-        path, parent = _walk(schema, outer)
-        where = ": ".join([owner, *path])
-        if error["type"] != "missing":
-            return unknown_setting(where, str(key), list(_without_none(parent, schema).get("properties", {})))
-        return ConfigError(f"{where}: the setting '{key}' is missing", hint=_walk(schema, error["loc"])[1].get("hint"))
     path, field = _walk(schema, error["loc"])
-    wanted = _describe(field, schema) or error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    where = ": ".join([owner, *path[:-1]])
+    where, key = ": ".join([owner, *path[:-1]]), str(error["loc"][-1]) if error["loc"] else ""
+    if error["type"] == "missing":
+        return ConfigError(f"{where}: the setting '{key}' is missing", hint=field.get("hint"))
+    if error["type"] in urgency:
+        parent = _without_none(_walk(schema, error["loc"][:-1])[1], schema)
+        return unknown_setting(where, key, list(parent.get("properties", {})))
+    if error["type"] == "value_error" or not path:  # a validator that did not raise a ConfigError of its own
+        return ConfigError(": ".join([owner, *path, error["msg"].removeprefix("Value error, ")]), got=error["input"])
+    wanted = _describe(field, schema) or error["msg"].removeprefix("Input should be ")
     return ConfigError(f"{where}: {path[-1]} must be {wanted}", got=error["input"], hint=field.get("hint"))
 
 
@@ -87,51 +88,43 @@ def unknown_setting(owner: str, key: str, known: list[str]) -> ConfigError:
     return ConfigError(f"{owner}: unknown setting '{key}'{nearest(key, known)} (known: {', '.join(known)})")
 
 
-def _walk(
-    schema: dict[str, Any], location: tuple[int | str, ...] | list[int | str]
-) -> tuple[list[str], dict[str, Any]]:
+def _walk(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Schema]:
     """The names on the way to a value, and its JSON schema; the alternatives of a union are not entered."""
     path, node = [], _resolved(schema, schema)
     for step in location:
         node = _without_none(node, schema)
         if "anyOf" in node:
             break
+        path.append(str(step))
         below = node.get("items") if isinstance(step, int) else node.get("properties", {}).get(step)
         below = below if below is not None else node.get("additionalProperties")
-        path.append(str(step))
         node = _resolved(below, schema) if isinstance(below, dict) else {}
     return path, node
 
 
-def _without_none(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The one alternative beside none, where there is just one."""
+def _without_none(node: Schema, schema: Schema) -> Schema:
+    """The alternative besides none, if there is just one."""
     present = [branch for branch in node.get("anyOf", []) if branch.get("type") != "null"]
     return _resolved(present[0], schema) if len(present) == 1 else node
 
 
-def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The definition that a node refers to, with what the node says besides."""
-    if "$ref" not in node:
-        return node
-    return {**schema["$defs"][node["$ref"].rsplit("/", 1)[1]], **{key: node[key] for key in node if key != "$ref"}}
+def _resolved(node: Schema, schema: Schema) -> Schema:
+    """The definition that a node refers to, with the node's own keys."""
+    return {**schema["$defs"][node["$ref"].rsplit("/", 1)[1]], **node} if "$ref" in node else node
 
 
-def _describe(node: dict[str, Any], schema: dict[str, Any]) -> str:
-    """What a JSON schema asks for, in words; empty where there are none for it."""
+def _describe(node: Schema, schema: Schema) -> str:
+    """What a JSON schema asks for, in words; empty if there are none for it."""
     node = _resolved(node, schema)
     if "anyOf" in node:
-        branches = [branch for branch in node["anyOf"] if not _is_included(branch, node["anyOf"])]
+        types = [branch.get("type") for branch in node["anyOf"]]
+        # Beside all numbers, integers need no words of their own.
+        branches = [branch for branch in node["anyOf"] if branch.get("type") != "integer" or "number" not in types]
         words = [_describe(branch, schema) for branch in branches]
         return " or ".join(words) if all(words) else ""
     if "enum" in node or "const" in node:
         return "one of " + ", ".join(repr(value) for value in node.get("enum", [node.get("const")]))
-    bounds = [f"{sign} {node[key]:g}" for key, sign in _BOUNDS.items() if key in node]
-    not_empty = (
-        " that is not empty" if node.get("minItems") or node.get("minLength") or node.get("minProperties") else ""
-    )
-    return " ".join([_NAMES.get(node.get("type", ""), ""), " and ".join(bounds)]).strip() + not_empty
-
-
-def _is_included(branch: dict[str, Any], branches: list[dict[str, Any]]) -> bool:
-    """Whether an integer alternative stands beside one of all numbers."""
-    return branch.get("type") == "integer" and any(other.get("type") == "number" for other in branches)
+    words = [_NAMES.get(node.get("type", ""), "")]
+    words.append(" and ".join(f"{sign} {node[key]:g}" for key, sign in _BOUNDS.items() if key in node))
+    words += ["that is not empty"] if any(node.get(key) for key in ("minItems", "minLength", "minProperties")) else []
+    return " ".join(filter(None, words))

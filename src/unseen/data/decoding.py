@@ -3,10 +3,11 @@
 import os
 import stat
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageChops, UnidentifiedImageError
+from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
 
 from unseen.core.errors import DataError
 
@@ -15,17 +16,6 @@ LARGEST_FILE = 64 * 10**6
 LARGEST_IMAGE = 50 * 10**6
 # A larger JPEG is decoded at half its size, which is still more than any network here needs.
 HALVED_ABOVE = 16 * 10**6
-
-_ORIENTATION = 0x0112
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 
 def decode(path: Path) -> Image.Image:
@@ -85,17 +75,12 @@ def _load(image: Image.Image) -> Image.Image:
     if width * height > HALVED_ABOVE:
         image.draft(None, (width // 2, height // 2))  # does nothing unless the file is a JPEG
     image.load()
-    orientation = _orientation(image)
+    # Unreadable metadata says nothing about the pixels, which are complete.
+    with suppress(Exception):
+        ImageOps.exif_transpose(image, in_place=True)
     decoded = _as_rgb(image)
     image.close()  # frees its memory: never more than two copies at once
-    return decoded.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else decoded
-
-
-def _orientation(image: Image.Image) -> int:
-    try:
-        return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # unreadable metadata says nothing about the pixels, which are complete
-        return 1
+    return decoded
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:

@@ -131,8 +131,8 @@ def failures(
     Empty:   queries without a positive are counted but not listed; without failures the lists are empty
     Raises:  BatchError for embeddings, labels or rows that do not fit together, ConfigError for a setting out of range
 
-    >>> found = failures(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]]), ["owl", "owl", "emu"])
-    >>> found.confused.label.tolist(), found.confused.wrong_label.tolist(), found.worst.rank.tolist()
+    >>> result = failures(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]]), ["owl", "owl", "emu"])
+    >>> result.confused.label.tolist(), result.confused.wrong_label.tolist(), result.worst.rank.tolist()
     (['owl'], ['emu'], [2.0, 2.0])
     """
     check_count("failures", "count", count)

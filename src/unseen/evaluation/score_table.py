@@ -33,7 +33,7 @@ class Scores(Mapping[str, float]):
     classes                     number of classes in the evaluated set
     queries_without_positives   queries without another item of their class in the gallery
     intervals                   bootstrap interval of each score over classes
-    left_out                    scores that the caller asked to leave out
+    left_out                    scores excluded by the caller
     draws                       replicates of the scores for a paired comparison; not part of `to_dict`
     ==========================  ======================================================================
     """
@@ -129,11 +129,11 @@ def read_names(
     """
     named = _build(_split(names), ks)
     if not named:
-        raise ConfigError("no score is asked for", hint="Pass scores=None for all of them.")
+        raise ConfigError("no score is named", hint="Pass scores=None for all of them.")
     left_out = tuple(name for name in _build(_split(without or ()), ks) if name in named)
     wanted = {name: score for name, score in named.items() if name not in left_out}
     if not wanted:
-        raise ConfigError("evaluate: every score that was asked for is left out", got=", ".join(left_out))
+        raise ConfigError("evaluate: every named score is left out", got=", ".join(left_out))
     return wanted, left_out
 
 

@@ -1,7 +1,8 @@
 """The look of every figure, drawn with matplotlib without touching its global state: colours, marks, ticks."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,19 +69,26 @@ def series_style(position: int) -> SeriesStyle:
     return SeriesStyle(SERIES[position % len(SERIES)], DASHES[position // len(SERIES) % len(DASHES)])
 
 
-def render(draw: "Callable[[], Figure]", file_format: str, *, dpi: float, metadata: dict[str, Any]) -> bytes:
-    """Draw a figure in our look and return it as a file; equal data give equal bytes with one matplotlib version."""
+@contextmanager
+def our_look() -> Iterator[None]:
+    """Figures that are made and saved inside have our look, whatever settings a user has; also a decorator."""
     import matplotlib
 
-    buffer = io.BytesIO()
-    with matplotlib.rc_context(_LOOK):
-        draw().savefig(buffer, format=file_format, dpi=dpi, metadata=metadata)
-    return buffer.getvalue()
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_LOOK)
+        yield
 
 
+@our_look()
 def render_png(draw: "Callable[[], Figure]") -> bytes:
-    """A figure as a PNG file that names neither time nor program."""
-    return render(draw, "png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    """A figure as a PNG file that names neither time nor program.
+
+    Equal data give equal bytes with one version of matplotlib.
+    """
+    buffer = io.BytesIO()
+    draw().savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def panels(

@@ -5,10 +5,11 @@ palette become variables of the page's style sheet, so that one chart serves the
 texts, in the font of the page. The serializer escapes every string; ids, links and style sheets do not get through.
 """
 
+import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -19,7 +20,7 @@ from unseen.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 VARIABLES = {
     style.INK: "ink",
@@ -50,17 +51,19 @@ def annotate(artist: "Artist", role: str, *tips: str) -> None:
     artist.set_gid(json.dumps({"role": role, "tips": [full(clean(tip)) for tip in tips]}))
 
 
-def render_svg(draw: "Callable[[], Figure]", description: str, css_class: str = "chart") -> Markup:
-    """Draw a figure as an `<svg>` element; the description is for screen readers.
+def to_svg(axes: "Axes", description: str, css_class: str = "chart") -> Markup:
+    """The figure of the axes as an `<svg>` element; the description is for screen readers.
 
     Equal data give equal bytes with one version of matplotlib.
     """
-    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         # Only the width of a text is estimated with matplotlib's font; the browser has the glyphs.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
-        drawn = style.render(draw, "svg", dpi=72, metadata=metadata)
-    root = ElementTree.fromstring(drawn)  # noqa: S314 (written by matplotlib a line above)
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 (written by matplotlib a line above)
     attributes = {"class": css_class, "viewBox": root.attrib["viewBox"], "role": "img"}
     svg = ElementTree.Element("svg", attributes | {"aria-label": full(clean(description))})
     svg.extend(list(_shapes(root, "", iter(()), {})))
@@ -112,13 +115,13 @@ def _text(element: ElementTree.Element) -> ElementTree.Element:
 
 
 def _style(declarations: str) -> str:
-    kept = []
+    allowed = []
     for declaration in declarations.split(";"):
         name, _, value = declaration.strip().partition(": ")
         if name in _PROPERTIES:
             variable = VARIABLES.get(value)
-            kept.append(f"{name}:var(--{variable})" if variable else f"{name}:{value}")
-    return ";".join(kept)
+            allowed.append(f"{name}:var(--{variable})" if variable else f"{name}:{value}")
+    return ";".join(allowed)
 
 
 def _short(value: float) -> str:

@@ -8,65 +8,50 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from unseen.core.text import cut, isolated, listed, number, signed
-from unseen.figures.charts import (
-    SMALL,
-    TICK,
-    WIDE,
-    Font,
-    Margins,
-    Mark,
-    Points,
-    Series,
-    Stroke,
-    draw_line,
-    draw_marks,
-    draw_series,
-    figure_of,
-    finite,
-    name_ends,
-    plot_area,
-    scale_axes,
-    tick_label,
-    write,
+from unseen.figures import plot
+from unseen.figures.plot import Margins, Points, Series, finite
+from unseen.figures.style import (
+    BETTER,
+    BLUE,
+    GREY,
+    MARKS,
+    SERIES,
+    WASH,
+    WORSE,
+    SeriesStyle,
+    our_look,
+    series_style,
+    ticks,
 )
-from unseen.figures.style import BETTER, BLUE, GREY, MARKS, SERIES, SOFT, WASH, WORSE, SeriesStyle, series_style, ticks
-from unseen.figures.svg import render_svg
+from unseen.figures.svg import to_svg
 from unseen.studies.results.content import Row
 from unseen.studies.results.paired import PairedScore, paired_texts
-from unseen.studies.results.ranking import Entry, Ranking
+from unseen.studies.results.ranking import MethodScores, Ranking
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _SHAPES = MARKS[:4]
 _ROW_HEIGHT = 40.0
 _SCORES = Margins(left=216, right=156, top=18, bottom=30)
-_BAR = Margins(left=2, right=2, top=0, bottom=0)
-_DIFFERENCE = Margins(left=6, right=6, top=0, bottom=0)
-_SEED, _MEAN = Mark("seed", 2.6, opacity=0.5, rim=0.8), Mark("mean", 5.4)
 
 
-def score_bar(entry: Entry, score: str, highest: float, *, percent: bool) -> Markup | None:
+@our_look()
+def score_bar(entry: MethodScores, score: str, highest: float, *, percent: bool) -> Markup | None:
     """The bar of one table row: the mean as a bar from zero, seeds as dots; None without finite values."""
     summary = entry.summary(score)
     values = finite(summary.values)
     if not values or min(values) < 0 or not highest > 0:
         return None
     colour = BLUE if entry.is_trained else GREY
-
-    def draw() -> "Figure":
-        axes = _row_area(18, _BAR, (0, highest))
-        draw_line(axes, [(0, 9), (highest, 9)], SeriesStyle(WASH), Stroke("track", 6, is_round=False))
-        if math.isfinite(summary.mean):
-            draw_line(axes, [(0, 9), (summary.mean, 9)], SeriesStyle(colour), Stroke("bar", 6, 0.38, is_round=False))
-        seeds = [(row.seed, row.scores.get(score, math.nan)) for row in entry.rows]
-        tips = [f"seed {seed}: {number(value, percent=percent)}" for seed, value in seeds]
-        draw_marks(axes, [(value, 9) for _, value in seeds], Mark("seed", 3.2, opacity=0.9, rim=0.8), colour, tips)
-        return figure_of(axes)
-
-    words = f"{number(summary.mean, percent=percent)} of {number(highest, percent=percent)}"
-    return render_svg(draw, words, "strip")
+    axes = _row_area(18, Margins(left=2, right=2, top=0, bottom=0), (0, highest))
+    plot.line(axes, [(0, 9), (highest, 9)], "track", SeriesStyle(WASH))
+    if math.isfinite(summary.mean):
+        plot.line(axes, [(0, 9), (summary.mean, 9)], "bar", SeriesStyle(colour))
+    seeds = [(row.seed, row.scores.get(score, math.nan)) for row in entry.rows]
+    tips = [f"seed {seed}: {number(value, percent=percent)}" for seed, value in seeds]
+    plot.marks(axes, [(value, 9) for _, value in seeds], "seed bar", colour, tips)
+    return to_svg(axes, f"{number(summary.mean, percent=percent)} of {number(highest, percent=percent)}", "strip")
 
 
 def difference_range(paired: Sequence[PairedScore]) -> tuple[float, float]:
@@ -76,35 +61,33 @@ def difference_range(paired: Sequence[PairedScore]) -> tuple[float, float]:
     return min(visible), max(visible)
 
 
+@our_look()
 def difference_bar(paired: PairedScore, limits: tuple[float, float], *, percent: bool) -> Markup | None:
     """One difference on an axis that rows share: its interval as a line, 0 as a rule, seeds as dots."""
     if not all(map(math.isfinite, (paired.value, paired.low, paired.high))):
         return None
     value, deviation, interval = paired_texts(paired, percent=percent)
     colour = {"better": BETTER, "worse": WORSE, "": GREY}[paired.verdict]
-
-    def draw() -> "Figure":
-        axes = _row_area(22, _DIFFERENCE, limits if limits[0] < limits[1] else (-1, 1))
-        draw_line(axes, [(0, 0), (0, 22)], SeriesStyle(GREY), Stroke("zero", 1))
-        draw_line(axes, [(paired.low, 8), (paired.high, 8)], SeriesStyle(colour), Stroke("reach", 3, 0.55), interval)
-        tips = [f"seed {seed}: {signed(one, percent=percent)}" for seed, one in paired.by_seed.items()]
-        seeds = [(one, 17.0) for one in paired.by_seed.values()]
-        draw_marks(axes, seeds, Mark("seed", 2.2, opacity=0.9, rim=0.8), colour, tips)
-        draw_marks(axes, [(paired.value, 8)], Mark("mean", 4.4, "D"), colour, [f"mean: {value}"])
-        return figure_of(axes)
-
-    return render_svg(draw, f"{value} ± {deviation}, interval {interval}", "strip difference")
+    limits = limits if limits[0] < limits[1] else (-1, 1)
+    axes = _row_area(22, Margins(left=6, right=6, top=0, bottom=0), limits)
+    plot.line(axes, [(0, 0), (0, 22)], "zero", SeriesStyle(GREY))
+    plot.line(axes, [(paired.low, 8), (paired.high, 8)], "interval", SeriesStyle(colour), interval)
+    tips = [f"seed {seed}: {signed(one, percent=percent)}" for seed, one in paired.by_seed.items()]
+    plot.marks(axes, [(one, 17.0) for one in paired.by_seed.values()], "seed difference", colour, tips)
+    plot.marks(axes, [(paired.value, 8)], "mean difference", colour, [f"mean: {value}"], shape="D")
+    return to_svg(axes, f"{value} ± {deviation}, interval {interval}", "strip difference")
 
 
 def _row_area(height: float, margins: Margins, limits: tuple[float, float]) -> "Axes":
     """A plot area for one table row; y counts pixels from the top."""
-    axes = plot_area(160, height, margins)
+    axes = plot.area(160, height, margins)
     axes.set_axis_off()
     axes.set_xlim(*limits)
     axes.set_ylim(height, 0)
     return axes
 
 
+@our_look()
 def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
     """The main score of each method on every split of one data set: means as large marks, seeds as small ones.
 
@@ -113,33 +96,28 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
     """
     score = tables[0].main_score
     methods = _by_method(tables, score)
-    values = finite(
-        [value for row in methods for entry in row.entries if entry for value in entry.summary(score).values]
-    )
+    entries = [entry for row in methods for entry in row.entries if entry]
+    values = finite([value for entry in entries for value in entry.summary(score).values])
     if len(values) < 2:
         return None  # a single number is no chart
     trained = sum(row.is_trained for row in methods)
     gap = 18.0 if 0 < trained < len(methods) else 0.0
     height = _SCORES.top + _ROW_HEIGHT * len(methods) + gap + _SCORES.bottom
-
-    def draw() -> "Figure":
-        axes = plot_area(860, height, _SCORES)
-        levels = _levels(min(values), max(values), percent=percent)
-        axes.set_xlim(levels[0], levels[-1])
-        axes.set_xticks(levels, [tick_label(level, percent=percent) + (" %" if percent else "") for level in levels])
-        axes.set_ylim(height - _SCORES.bottom, _SCORES.top)  # pixels from the top
-        axes.set_yticks([])
-        if gap:
-            axes.axhline(_SCORES.top + _ROW_HEIGHT * trained + gap / 2, -1, 2, color=GREY, linewidth=1, dashes=(1, 4))
-        for position, row in enumerate(methods):
-            middle = _SCORES.top + _ROW_HEIGHT * (position + 0.5) + (0.0 if row.is_trained else gap)
-            font = Font("method", "right") if row.is_trained else Font("method apart", "right", 13, SOFT, True)
-            write(axes, (_SCORES.left - 20, middle + 4), row.method, font)
-            means = _draw_means(axes, tables, row, middle, percent=percent)
-            write(axes, (856, middle + 4), " → ".join(means[:4]), Font("value", "right", 12.5, SOFT, longest=80))
-        return figure_of(axes)
-
-    return render_svg(draw, f"{isolated(score)} of each method on {listed(isolated(table.split) for table in tables)}")
+    axes = plot.area(860, height, _SCORES)
+    levels = _levels(min(values), max(values), percent=percent)
+    axes.set_xlim(levels[0], levels[-1])
+    axes.set_xticks(levels, [plot.tick_label(level, percent=percent) + (" %" if percent else "") for level in levels])
+    axes.set_ylim(height - _SCORES.bottom, _SCORES.top)  # pixels from the top
+    axes.set_yticks([])
+    if gap:
+        axes.axhline(_SCORES.top + _ROW_HEIGHT * trained + gap / 2, -1, 2, color=GREY, linewidth=1, dashes=(1, 4))
+    for position, row in enumerate(methods):
+        middle = _SCORES.top + _ROW_HEIGHT * (position + 0.5) + (0.0 if row.is_trained else gap)
+        role = "method" if row.is_trained else "method apart"
+        plot.text(axes, (_SCORES.left - 20, middle + 4), row.method, role)
+        means = _draw_means(axes, tables, row, middle, percent=percent)
+        plot.text(axes, (856, middle + 4), " → ".join(means[:4]), "value")
+    return to_svg(axes, f"{isolated(score)} of each method on {listed(isolated(table.split) for table in tables)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +126,7 @@ class _MethodRow:
 
     method: str
     is_trained: bool
-    entries: list[Entry | None]
+    entries: list[MethodScores | None]
 
 
 def _by_method(tables: Sequence[Ranking], score: str) -> list[_MethodRow]:
@@ -184,7 +162,7 @@ def _draw_means(axes: "Axes", tables: Sequence[Ranking], row: _MethodRow, middle
     words = [number(mean, percent=percent) if math.isfinite(mean) else "–" for mean in means]
     joined = [(mean, level) for mean, level in zip(means, levels, strict=True) if math.isfinite(mean)]
     if len(joined) > 1:
-        draw_line(axes, joined, SeriesStyle(GREY), Stroke("join", 1.4, 0.6))
+        plot.line(axes, joined, "join", SeriesStyle(GREY))
     for position, (table, entry, level) in enumerate(zip(tables, row.entries, levels, strict=True)):
         if entry is None:
             continue
@@ -192,9 +170,9 @@ def _draw_means(axes: "Axes", tables: Sequence[Ranking], row: _MethodRow, middle
         where = f"{isolated(cut(entry.method, 80))}, {isolated(cut(table.split, 80))}"
         seeds = [(seed.seed, seed.scores.get(score, math.nan)) for seed in entry.rows]
         tips = [f"{where}, seed {seed}: {number(value, percent=percent)}" for seed, value in seeds]
-        draw_marks(axes, [(value, level) for _, value in seeds], replace(_SEED, shape=shape), colour, tips)
+        plot.marks(axes, [(value, level) for _, value in seeds], "seed", colour, tips, shape=shape)
         tip = f"{where}, mean: {words[position]}"
-        draw_marks(axes, [(means[position], level)], replace(_MEAN, shape=shape), colour, [tip])
+        plot.marks(axes, [(means[position], level)], "mean", colour, [tip], shape=shape)
     return words
 
 
@@ -223,6 +201,7 @@ def mean_curve(lines: Sequence[Points]) -> list[tuple[float, float]]:
     return [(x, math.fsum(table[x] for table in tables) / len(tables)) for x in shared]
 
 
+@our_look()
 def curve_chart(
     curves: Mapping[str, Sequence[Points]],
     positions: Mapping[str, int],
@@ -242,15 +221,10 @@ def curve_chart(
         Series(method, series_style(positions[method]), mean_curve(lines), seeds=lines if len(lines) > 1 else ())
         for method, lines in curves.items()
     ]
-
-    def draw() -> "Figure":
-        axes = plot_area(250, 150, SMALL) if is_small else plot_area(860, 330, replace(WIDE, top=12, bottom=42))
-        scale_axes(axes, [x for x, _ in points], [y for _, y in points], percent=percent, is_epochs=True)
-        for series in every:
-            draw_series(axes, series)
-        if not is_small:
-            write(axes, ((WIDE.left + 860 - WIDE.right) / 2, 326), "epoch", TICK)
-            name_ends(axes, every)
-        return figure_of(axes)
-
-    return render_svg(draw, description)
+    axes = plot.area(250, 150, plot.SMALL) if is_small else plot.area(860, 330, replace(plot.WIDE, top=12, bottom=42))
+    plot.scale(axes, [x for x, _ in points], [y for _, y in points], percent=percent, is_epochs=True)
+    plot.series(axes, every)
+    if not is_small:
+        plot.text(axes, (344, 326), "epoch", "axis")
+        plot.name_ends(axes, every)
+    return to_svg(axes, description)

@@ -1,4 +1,4 @@
-"""What a report shows: the results of a study or run, and the analyses that were made of them."""
+"""The content of a report: the results of a study or run, and its finished analyses."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,5 +9,5 @@ from unseen.studies.results.load import load_content
 
 
 def collect(folder: Path) -> Content:
-    """The content of the report on a study or on a run, whatever of it is finished, with its analyses."""
+    """The results of a study or run as far as it is finished, with its analyses."""
     return replace(load_content(folder), pictures=read_analyses(folder))

@@ -1,7 +1,7 @@
 """Maps of embeddings: t-SNE where openTSNE is installed, else principal components; same map for same points."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from unseen.core.text import cut, isolated
 from unseen.evaluation.report_sample import ReportSample
 from unseen.figures.projection import project
 from unseen.figures.style import SERIES
-from unseen.reports.thumbnails import as_grey, find_ink, photograph, tinted
+from unseen.reports.thumbnails import Ink, as_grey, find_ink, photograph, tinted
 
 MOST_POINTS = 1500
 MOST_PICTURES = 260
 SIZE = 640.0
 PICTURE = 27.0
-# Fixed shades between the light and the dark variants of the style sheet (after Okabe and Ito), for tinted pictures.
+# For tinted pictures: shades between the light and the dark series colours of the style sheet.
 SHADES = ((30, 125, 196), (213, 94, 0), (0, 150, 112), (196, 98, 152), (217, 142, 0), (72, 164, 216))
 
 
@@ -29,25 +29,15 @@ class LegendItem:
 
 @dataclass(frozen=True)
 class MapPoint:
-    """An embedding as a dot."""
+    """An embedding at (x, y): a dot, or a thumbnail where it has a `uri`."""
 
     x: float
     y: float
     colour: int
     title: str
-
-
-@dataclass(frozen=True)
-class MapPicture:
-    """An embedding as a thumbnail."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    uri: str
-    colour: int
-    title: str
+    uri: str = ""
+    width: float = 0.0
+    height: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +48,7 @@ class EmbeddingMap:
     how: str
     classes: int
     points: tuple[MapPoint, ...]
-    pictures: tuple[MapPicture, ...]
+    pictures: tuple[MapPoint, ...]
     is_framed: bool
     legend: tuple[LegendItem, ...]
     size: float = SIZE
@@ -80,10 +70,10 @@ def choose_points(labels: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
         {str(label) for label in labels},
         key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest(),
     )
-    words = np.array([str(label) for label in labels])
+    strings = np.array([str(label) for label in labels])
     chosen: list[int] = []
     for name in names:
-        own = np.flatnonzero(words == name).tolist()
+        own = np.flatnonzero(strings == name).tolist()
         if len(chosen) + len(own) <= most or not chosen:
             chosen.extend(own[:most])
     return np.array(sorted(chosen))
@@ -131,31 +121,34 @@ def embedding_map(sample: ReportSample, method: str) -> EmbeddingMap | None:
     projected, how = project(sample.map_embeddings[chosen])
     positions = fit_to_map(projected)
     colours, legend = colour_points(sample, chosen)
-    images = None if sample.map_thumbnails is None else as_grey(sample.map_thumbnails)
-    ink = None if images is None else find_ink(images)
-    pictured = choose_pictured(positions) if images is not None else []
-    titles = [_title(sample, int(index)) for index in chosen]
+    points = {
+        index: MapPoint(float(x), float(y), int(colour), _title(sample, int(item)))
+        for index, ((x, y), colour, item) in enumerate(zip(positions, colours, chosen, strict=True))
+    }
     pictures = []
-    for index in pictured if images is not None else ():
-        image = images[chosen[index]]
-        colour = int(colours[index])
-        uri = tinted(image, ink, SHADES[colour], 28) if ink else photograph(image, 28, 32)
-        height, width = (side * PICTURE / max(image.shape[:2]) for side in image.shape[:2])
-        x, y = positions[index] - (width / 2, height / 2)
-        pictures.append(MapPicture(x, y, width, height, uri, colour, titles[index]))
+    ink = None
+    if sample.map_thumbnails is not None:
+        images = as_grey(sample.map_thumbnails)
+        ink = find_ink(images)
+        pictured = choose_pictured(positions)
+        pictures = [_with_picture(points.pop(index), images[chosen[index]], ink) for index in pictured]
+        # Beside pictures the dots are a backdrop and need no titles.
+        points = {index: replace(point, title="") for index, point in points.items()}
     return EmbeddingMap(
         description=f"Map of {len(chosen)} test embeddings of {isolated(method)}",
         how=how,
         classes=len(set(sample.map_labels[chosen].tolist())),
-        # Beside pictures the dots are a backdrop and need no titles.
-        points=tuple(
-            MapPoint(*positions[index], int(colours[index]), "" if pictured else titles[index])
-            for index in sorted(set(range(len(chosen))) - set(pictured))
-        ),
+        points=tuple(points.values()),
         pictures=tuple(pictures),
         is_framed=ink is None,
         legend=legend,
     )
+
+
+def _with_picture(point: MapPoint, image: np.ndarray, ink: Ink | None) -> MapPoint:
+    uri = tinted(image, ink, SHADES[point.colour], 28) if ink else photograph(image, 28, 32)
+    height, width = (side * PICTURE / max(image.shape[:2]) for side in image.shape[:2])
+    return MapPoint(point.x - width / 2, point.y - height / 2, point.colour, point.title, uri, width, height)
 
 
 def _title(sample: ReportSample, index: int) -> str:

@@ -8,36 +8,36 @@ from unseen.reports.gallery import Tile, picture
 from unseen.reports.thumbnails import as_grey, find_ink
 
 MOST_WORST = 6
-MOST_COUPLES = 8
+MOST_PAIRS = 8
 MOST_NEAREST = 8
 
 
 @dataclass(frozen=True)
 class WorstQuery:
-    """A query, the nearest item of its class with its place, and what comes before that."""
+    """A query, the nearest item of its class with its rank, and the items before that."""
 
     tile: Tile
     positive: Tile
-    place: str
+    rank: str
     nearest: tuple[Tile, ...]
 
 
 @dataclass(frozen=True)
-class Couple:
-    """Two items of different classes that are too near, with words beneath."""
+class ItemPair:
+    """Two items of different classes that are too similar, with a caption beneath."""
 
     one: Tile
     two: Tile
-    words: str
+    caption: str
 
 
 @dataclass(frozen=True)
 class FailureGallery:
-    """All that one run's failures show, with how many there are in all."""
+    """The first failures of one run, with the total of each kind."""
 
     worst: tuple[WorstQuery, ...]
-    confused: tuple[Couple, ...]
-    duplicates: tuple[Couple, ...]
+    confused: tuple[ItemPair, ...]
+    duplicates: tuple[ItemPair, ...]
     failed: int
     queries: int
     confused_pairs: int
@@ -45,65 +45,58 @@ class FailureGallery:
     threshold: str
 
 
-def failure_gallery(shown: FailureSample) -> FailureGallery:
+def failure_gallery(sample: FailureSample) -> FailureGallery:
     """The first failures of each kind."""
-    images = None if shown.thumbnails is None else as_grey(shown.thumbnails)
+    images = None if sample.thumbnails is None else as_grey(sample.thumbnails)
     ink = None if images is None else find_ink(images)
 
-    def tile(item: int, words: str, is_right: bool | None = None) -> Tile:
-        name = isolated(cut(str(shown.names[item]), 200))
-        return Tile(picture(images, ink, item), ink is not None, str(shown.classes[item]), f"{words}{name}", is_right)
+    def tile(item: int, before: str = "", after: str = "", is_right: bool | None = None) -> Tile:
+        title = f"{before}{isolated(cut(str(sample.names[item]), 200))}{after}"
+        return Tile(picture(images, ink, item), ink is not None, str(sample.classes[item]), title, is_right)
 
-    def near(query: int, item: int, words: str, similarity: float) -> Tile:
-        is_right = bool(shown.labels[item] == shown.labels[query])
-        found = tile(item, words, is_right)
-        return Tile(
-            found.uri, found.is_drawing, found.class_name, f"{found.words}, similarity {similarity:.3f}", is_right
+    def worst_query(items: list[int], similarities: list[float], rank: float) -> WorstQuery:
+        query, positive, *nearest = items
+
+        def neighbour(item: int, before: str, similarity: float) -> Tile:
+            is_right = bool(sample.labels[item] == sample.labels[query])
+            return tile(item, before, f", similarity {similarity:.3f}", is_right)
+
+        return WorstQuery(
+            tile(query),
+            neighbour(positive, "", similarities[0]),
+            _rank_text(rank),
+            tuple(
+                neighbour(item, f"{place}. ", similarities[place])
+                for place, item in enumerate(nearest[:MOST_NEAREST], start=1)
+            ),
         )
 
-    worst = []
-    for numbers, similarity, rank in zip(
-        *(each[:MOST_WORST].tolist() for each in (shown.worst_items, shown.worst_similarity, shown.worst_rank)),
-        strict=True,
-    ):
-        query, positive, *items = numbers
-        nearest = [
-            near(query, item, f"{place}. ", similarity[place])
-            for place, item in enumerate(items[:MOST_NEAREST], start=1)
-        ]
-        found = near(query, positive, "", similarity[0])
-        worst.append(WorstQuery(tile(query, ""), found, _place(rank), tuple(nearest)))
-    confused = [
-        Couple(tile(one, ""), tile(two, ""), f"{taken:,} of {every:,} queries")
-        for (one, two), (taken, every) in zip(
-            shown.confused_items[:MOST_COUPLES].tolist(), shown.confused_queries[:MOST_COUPLES].tolist(), strict=True
-        )
-    ]
-    duplicates = [
-        Couple(tile(one, ""), tile(two, ""), f"similarity {similarity:.4f}")
-        for (one, two), similarity in zip(
-            shown.duplicate_items[:MOST_COUPLES].tolist(),
-            shown.duplicate_similarity[:MOST_COUPLES].tolist(),
-            strict=True,
-        )
-    ]
-    failed, queries, confused_pairs, duplicate_pairs = (int(total) for total in shown.totals)
+    worst = zip(sample.worst_items.tolist(), sample.worst_similarity.tolist(), sample.worst_rank.tolist(), strict=True)
+    confused = zip(sample.confused_items.tolist(), sample.confused_queries.tolist(), strict=True)
+    duplicates = zip(sample.duplicate_items.tolist(), sample.duplicate_similarity.tolist(), strict=True)
+    failed, queries, confused_pairs, duplicate_pairs = (int(total) for total in sample.totals)
     return FailureGallery(
-        worst=tuple(worst),
-        confused=tuple(confused),
-        duplicates=tuple(duplicates),
+        worst=tuple(worst_query(*one) for one in list(worst)[:MOST_WORST]),
+        confused=tuple(
+            ItemPair(tile(one), tile(two), f"{wrong:,} of {total:,} queries")
+            for (one, two), (wrong, total) in list(confused)[:MOST_PAIRS]
+        ),
+        duplicates=tuple(
+            ItemPair(tile(one), tile(two), f"similarity {similarity:.4f}")
+            for (one, two), similarity in list(duplicates)[:MOST_PAIRS]
+        ),
         failed=failed,
         queries=queries,
         confused_pairs=confused_pairs,
         duplicate_pairs=duplicate_pairs,
-        threshold=f"{float(shown.duplicate_threshold):g}",
+        threshold=f"{float(sample.duplicate_threshold):g}",
     )
 
 
-def _place(rank: float) -> str:
-    """A place in words; where items tie it is a mean and need not be whole.
+def _rank_text(rank: float) -> str:
+    """A rank; where items tie it is a mean and need not be an integer.
 
-    >>> _place(1234.0), _place(2.5)
+    >>> _rank_text(1234.0), _rank_text(2.5)
     ('1,234', '2.5')
     """
     return f"{rank:,.0f}" if rank == int(rank) else f"{rank:,.1f}"

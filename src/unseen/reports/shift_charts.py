@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -11,42 +10,22 @@ from unseen.analyses.shift.capacity import Backbone
 from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve
 from unseen.analyses.shift.structure_trends import Relation
 from unseen.core.text import cut, isolated, number
-from unseen.figures.charts import (
-    SMALL,
-    TICK,
-    WIDE,
-    Mark,
-    Points,
-    Series,
-    Stroke,
-    draw_line,
-    draw_marks,
-    draw_series,
-    figure_of,
-    finite,
-    name_ends,
-    plot_area,
-    scale_axes,
-    write,
-)
-from unseen.figures.style import DASHES, FAINT, GREY, INK, SERIES, SeriesStyle, series_style
-from unseen.figures.svg import annotate, render_svg
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from unseen.figures import plot
+from unseen.figures.plot import SMALL, WIDE, Points, Series, finite
+from unseen.figures.style import DASHES, FAINT, GREY, INK, SERIES, SeriesStyle, our_look, series_style
+from unseen.figures.svg import annotate, to_svg
 
 _LABEL_ROW = 15.0  # between two rows of group names above a chart
-_TREND, _DEFAULT_TREND = Stroke("trend", 1.6, 0.75), Stroke("trend start", 1.6, 0.55)
 
 
 def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
     """The style of each method: trained ones coloured by name, as in the curves over epochs, untrained ones grey."""
-    names = sorted({course.method for course in ladder.curves if course.is_trained})
+    names = sorted({curve.method for curve in ladder.curves if curve.is_trained})
     untrained = 0
     styles = []
-    for course in ladder.curves:
-        if course.is_trained:
-            styles.append(series_style(names.index(course.method)))
+    for curve in ladder.curves:
+        if curve.is_trained:
+            styles.append(series_style(names.index(curve.method)))
         else:
             styles.append(SeriesStyle(GREY, DASHES[1 + untrained % 2]))
             untrained += 1
@@ -56,11 +35,11 @@ def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
 def distance_chart(ladder: LadderResult, score: str, *, percent: bool) -> Markup | None:
     """A score of every method over the distance of the rungs: means as a line, deviations over seeds as whiskers."""
     lines = []
-    for course, style in zip(ladder.curves, method_styles(ladder), strict=True):
-        summaries = course.summaries(score)
+    for curve, style in zip(ladder.curves, method_styles(ladder), strict=True):
+        summaries = curve.summaries(score)
         deviations = [summary.deviation or 0.0 for summary in summaries]
         means = [summary.mean for summary in summaries]
-        lines.append(_line(ladder, course.method, style, means, deviations, percent=percent))
+        lines.append(_line(ladder, curve.method, style, means, deviations, percent=percent))
     return _over_distance(ladder, lines, f"{isolated(score)} of each method over distance", percent=percent)
 
 
@@ -94,71 +73,60 @@ def _line(
     return Series(name, style, list(zip(ladder.distances(), means, strict=True)), deviations, tips=tips)
 
 
+@our_look()
 def _over_distance(ladder: LadderResult, lines: Sequence[Series], description: str, *, percent: bool) -> Markup | None:
-    ends = [y for line in lines for _, y in line.points]
-    ends += [y + d for line in lines for (_, y), d in zip(line.points, line.deviations, strict=False)]
-    ends += [y - d for line in lines for (_, y), d in zip(line.points, line.deviations, strict=False)]
-    if not finite(ends):
+    values = [y for line in lines for _, y in line.points]
+    bars = [(y, d) for line in lines for (_, y), d in zip(line.points, line.deviations, strict=False)]
+    ends = finite([*values, *(y + d for y, d in bars), *(y - d for y, d in bars)])
+    if not ends:
         return None
     height = max(380.0, 17.0 * len(lines) + 70)
     margins = replace(WIDE, top=WIDE.top + _LABEL_ROW) if ladder.is_by_groups else WIDE
-
-    def draw() -> "Figure":
-        axes = plot_area(860, height, margins)
-        scale_axes(axes, ladder.distances(), finite(ends), percent=percent)
-        for position, (distance, step) in enumerate(zip(ladder.distances(), ladder.steps, strict=True)):
-            # Group names alternate between two rows, as close rungs leave no room for two names side by side.
-            row = margins.top - 12 - (_LABEL_ROW * (position % 2) if ladder.is_by_groups else 0.0)
-            top = 1 + (margins.top - row - 4) / (height - margins.top - margins.bottom)
-            axes.axvline(distance, 0, top, color=FAINT, linewidth=1, dashes=(2, 3), clip_on=False)
-            x = float(axes.transData.transform((distance, 0))[0])
-            tip = f"rung {step.number}: {step.split}, distance {distance:.4g}"
-            write(axes, (x, row), cut(step.group, 16) or str(step.number), TICK, tip)
-        middle = (margins.left + 860 - margins.right) / 2
-        write(axes, (middle, height - 6), "distance between training and test classes", replace(TICK, longest=60))
-        for line in lines:
-            draw_series(axes, line)
-        name_ends(axes, lines)
-        return figure_of(axes)
-
-    return render_svg(draw, description)
+    axes = plot.area(860, height, margins)
+    plot.scale(axes, ladder.distances(), ends, percent=percent)
+    for position, (distance, step) in enumerate(zip(ladder.distances(), ladder.steps, strict=True)):
+        # Group names alternate between two rows, as close rungs leave no room for two names side by side.
+        row = margins.top - 12 - (_LABEL_ROW * (position % 2) if ladder.is_by_groups else 0.0)
+        top = 1 + (margins.top - row - 4) / (height - margins.top - margins.bottom)
+        axes.axvline(distance, 0, top, color=FAINT, linewidth=1, dashes=(2, 3))
+        x = float(axes.transData.transform((distance, 0))[0])
+        tip = f"rung {step.number}: {step.split}, distance {distance:.4g}"
+        plot.text(axes, (x, row), cut(step.group, 16) or str(step.number), "axis", tip=tip)
+    plot.text(axes, (344, height - 6), "distance between training and test classes", "axis")
+    plot.series(axes, lines)
+    plot.name_ends(axes, lines)
+    return to_svg(axes, description)
 
 
+@our_look()
 def method_panel(
-    ladder: LadderResult, course: MethodCurve, style: SeriesStyle, score: str, *, percent: bool
+    ladder: LadderResult, curve: MethodCurve, style: SeriesStyle, score: str, *, percent: bool
 ) -> Markup | None:
     """One method among all others: its interval over classes as a band, its seeds as marks, the others faint."""
-    if not finite(course.means(score)):
+    if not finite(curve.means(score)):
         return None
     distances = ladder.distances()
-    intervals = [interval or (math.nan, math.nan) for interval in course.intervals(score)]
+    low, high = zip(*(interval or (math.nan, math.nan) for interval in curve.intervals(score)), strict=True)
     values = [value for other in ladder.curves for value in other.means(score)]
-    values += [end for interval in intervals for end in interval]
-
-    def draw() -> "Figure":
-        axes = plot_area(250, 160, SMALL)
-        scale_axes(axes, distances, finite(values), percent=percent)
-        for other in ladder.curves:
-            if other is not course:
-                points = list(zip(distances, other.means(score), strict=True))
-                draw_line(axes, points, SeriesStyle(GREY), Stroke("thin", 1, 0.45))
-        low, high = zip(*intervals, strict=True)
-        if sum(map(math.isfinite, low)) > 1:
-            band = axes.fill_between(distances, low, high, color=style.colour, alpha=0.2, linewidth=0)
-            annotate(band, "band")
-        draw_line(axes, list(zip(distances, course.means(score), strict=True)), style)
-        seeds, tips = _seeds(course, distances, score, percent=percent)
-        draw_marks(axes, seeds, Mark("seed", 2.4, opacity=0.5, rim=0.8), style.colour, tips)
-        return figure_of(axes)
-
-    description = f"{isolated(score)} of {isolated(course.method)} over distance, with the interval over classes"
-    return render_svg(draw, description)
+    axes = plot.area(250, 160, SMALL)
+    plot.scale(axes, distances, finite([*values, *low, *high]), percent=percent)
+    for other in ladder.curves:
+        if other is not curve:
+            plot.line(axes, list(zip(distances, other.means(score), strict=True)), "thin", SeriesStyle(GREY))
+    if len(finite(low)) > 1:
+        band = axes.fill_between(distances, low, high, color=style.colour, alpha=0.2, linewidth=0)
+        annotate(band, "band")
+    plot.line(axes, list(zip(distances, curve.means(score), strict=True)), "line", style)
+    seeds, tips = _seeds(curve, distances, score, percent=percent)
+    plot.marks(axes, seeds, "seed", style.colour, tips)
+    description = f"{isolated(score)} of {isolated(curve.method)} over distance, with the interval over classes"
+    return to_svg(axes, description)
 
 
-def _seeds(course: MethodCurve, distances: Sequence[float], score: str, *, percent: bool) -> tuple[Points, list[str]]:
+def _seeds(curve: MethodCurve, distances: Sequence[float], score: str, *, percent: bool) -> tuple[Points, list[str]]:
     """A point and a tool tip for each seed on each rung."""
     points, tips = [], []
-    for x, entry, interval in zip(distances, course.entries, course.intervals(score), strict=True):
+    for x, entry, interval in zip(distances, curve.entries, curve.intervals(score), strict=True):
         ends = "" if interval is None else " to ".join(number(end, percent=percent) for end in interval)
         for row in entry.rows if entry else ():
             value = row.scores.get(score, math.nan)
@@ -169,32 +137,24 @@ def _seeds(course: MethodCurve, distances: Sequence[float], score: str, *, perce
     return points, tips
 
 
+@our_look()
 def relation_chart(relation: Relation, styles: Mapping[str, SeriesStyle], *, percent: bool) -> Markup | None:
     """A retrieval score over a structure score, a mark for each trained method and rung, with the trend lines."""
     points = relation.points
     if len(points) < 2:
         return None
-
-    def draw() -> "Figure":
-        axes = plot_area(250, 170, SMALL)
-        xs = [point.structure for point in points]
-        scale_axes(axes, xs, [point.retrieval for point in points], percent=percent)
-        for point in points:
-            mark = Mark("point", 3.0, "D" if point.is_start else "o", 0.75, rim=0)
-            tip = f"{isolated(cut(point.method, 80))}, {isolated(cut(point.split, 80))}"
-            colour = styles[point.method].colour if point.method in styles else SERIES[0]
-            draw_marks(axes, [(point.structure, point.retrieval)], mark, colour, [tip])
-        starts = [point.structure for point in points if point.is_start]
-        for trend, places, stroke, dash in (
-            (relation.everywhere, xs, _TREND, None),
-            (relation.at_start, starts, _DEFAULT_TREND, DASHES[1]),
-        ):
-            if math.isfinite(trend.slope):
-                ends = [(x, trend.intercept + trend.slope * x) for x in (min(places), max(places))]
-                draw_line(axes, ends, SeriesStyle(INK, dash), stroke, str(trend.correlation))
-        return figure_of(axes)
-
-    description = (
-        f"{isolated(relation.retrieval)} over {isolated(relation.structure)}: {relation.everywhere.correlation}"
-    )
-    return render_svg(draw, description)
+    xs, starts = [point.structure for point in points], [point.structure for point in points if point.is_start]
+    axes = plot.area(250, 170, SMALL)
+    plot.scale(axes, xs, [point.retrieval for point in points], percent=percent)
+    for point in points:
+        tip = f"{isolated(cut(point.method, 80))}, {isolated(cut(point.split, 80))}"
+        colour = styles[point.method].colour if point.method in styles else SERIES[0]
+        at = [(point.structure, point.retrieval)]
+        plot.marks(axes, at, "point", colour, [tip], shape="D" if point.is_start else "o")
+    for trend, places, role in ((relation.everywhere, xs, "trend"), (relation.at_start, starts, "trend start")):
+        if math.isfinite(trend.slope):
+            ends = [(x, trend.intercept + trend.slope * x) for x in (min(places), max(places))]
+            style = SeriesStyle(INK, DASHES[1] if role == "trend start" else None)
+            plot.line(axes, ends, role, style, str(trend.correlation))
+    words = f"{isolated(relation.retrieval)} over {isolated(relation.structure)}: {relation.everywhere.correlation}"
+    return to_svg(axes, words)

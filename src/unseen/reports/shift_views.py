@@ -1,8 +1,7 @@
-"""What the page shows of ladders and of transfer: charts, and tables in words and numbers."""
+"""The page's parts on ladders and on transfer: charts, tables and sentences as the templates read them."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from unseen.analyses.shift.capacity import capacity
 from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve, ladder_results
@@ -12,165 +11,158 @@ from unseen.core.text import number
 from unseen.figures.style import SeriesStyle
 from unseen.reports.shift_charts import capacity_chart, distance_chart, method_panel, method_styles, relation_chart
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Summary, are_percentages, cell, score_names
+from unseen.studies.results.ranking import MISSING, Summary, are_percentages, score_names
 
-MISSING = "–"
+View = dict[str, object]
 
 
-def climb_views(content: Content) -> list[dict[str, Any]]:
+def ladder_splits(content: Content) -> set[tuple[str, str]]:
+    """The (data, split) labels of all rungs."""
+    return {(ladder.data, step.split) for ladder in ladder_results(content) for step in ladder.steps}
+
+
+def ladder_views(content: Content) -> list[View]:
     """One view for each ladder of the study."""
     percent = are_percentages(content)
-    return [_climb_view(content, climb, percent) for climb in ladder_results(content)]
+    return [_ladder_view(content, ladder, percent) for ladder in ladder_results(content)]
 
 
-def _climb_view(content: Content, climb: LadderResult, percent: dict[str, bool]) -> dict[str, Any]:
-    main = climb.main_score
+def _ladder_view(content: Content, ladder: LadderResult, percent: Mapping[str, bool]) -> View:
+    main = ladder.main_score
     is_percent = percent[main]
-    styles = method_styles(climb)
-    panels = [
-        {"method": course.method, "drawing": drawing}
-        for course, style in zip(climb.curves, styles, strict=True)
-        if (drawing := method_panel(climb, course, style, main, percent=is_percent))
-    ]
-    backbones = capacity(climb, main)
-    found = relations(content, climb)
-    by_method = {course.method: style for course, style in zip(climb.curves, styles, strict=True) if course.is_trained}
-    aggregates = [course.aggregated(main, climb.distances()) for course in climb.curves]
+    styled = list(zip(ladder.curves, method_styles(ladder), strict=True))
+    backbones = capacity(ladder, main)
+    aggregates = [curve.aggregated(main, ladder.distances()) for curve in ladder.curves]
+    trained_styles = {curve.method: style for curve, style in styled if curve.is_trained}
     return {
-        "climb": climb,
+        "ladder": ladder,
         "score": main,
         "percent": is_percent,
-        "drawing": distance_chart(climb, main, percent=is_percent),
-        "panels": panels,
-        "has_intervals": any(interval for course in climb.curves for interval in course.intervals(main)),
-        "lines": _lines(climb, aggregates, percent=is_percent),
-        "standings": _standing_lines(climb),
-        "incomplete": [course.method for course in climb.curves if not course.is_complete(main)],
-        "headline": _headline(climb, aggregates, percent=is_percent),
-        "aggregates": _aggregates(content, climb, percent),
-        "capacity": capacity_chart(climb, backbones, main, percent=is_percent) if backbones else None,
+        "chart": distance_chart(ladder, main, percent=is_percent),
+        "panels": [
+            {"method": curve.method, "chart": chart}
+            for curve, style in styled
+            if (chart := method_panel(ladder, curve, style, main, percent=is_percent))
+        ],
+        "has_intervals": any(interval for curve in ladder.curves for interval in curve.intervals(main)),
+        "lines": _lines(ladder, aggregates, percent=is_percent),
+        "ranks": _rank_lines(ladder),
+        "incomplete": [curve.method for curve in ladder.curves if not curve.is_complete(main)],
+        "headline": _headline(ladder, aggregates, percent=is_percent),
+        "aggregates": _aggregates(content, ladder, percent),
+        "capacity": capacity_chart(ladder, backbones, main, percent=is_percent) if backbones else None,
         "backbones": backbones,
-        "structure": _structure_view(found, main, by_method, percent),
+        "structure": _structure_view(relations(content, ladder), main, trained_styles, percent),
     }
 
 
-def _headline(climb: LadderResult, aggregates: Sequence[Summary], *, percent: bool) -> dict[str, Any]:
-    """What the ladder says in a sentence: who holds best over all distances, and what is there without training."""
+def _headline(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: bool) -> View:
+    """The parts of the sentence on a ladder: the best aggregate, and what is possible without training."""
     unit = " %" if percent else ""
-    said = [
-        (course, number(summary.mean, percent=percent) + unit)
-        for course, summary in zip(climb.curves, aggregates, strict=True)
+    scores = [
+        (curve, number(summary.mean, percent=percent) + unit)
+        for curve, summary in zip(ladder.curves, aggregates, strict=True)
         if math.isfinite(summary.mean)
     ]
-    best = next(((course.method, text) for course, text in said if course.is_trained), None)
+    best = next(((curve.method, text) for curve, text in scores if curve.is_trained), None)
     return {
-        "best": None if climb.differences else best,
-        "untrained": [(course.method, text) for course, text in said if not course.is_trained],
-        "near": f"{climb.distances()[0]:.3g}",
-        "far": f"{climb.distances()[-1]:.3g}",
+        "best": None if ladder.differences else best,
+        "untrained": [(curve.method, text) for curve, text in scores if not curve.is_trained],
+        "near": f"{ladder.distances()[0]:.3g}",
+        "far": f"{ladder.distances()[-1]:.3g}",
     }
 
 
-def _figure(summary: Summary, interval: tuple[float, float] | None, *, percent: bool) -> dict[str, Any]:
-    """A number as the template's macro `figure` writes it."""
-    deviation = summary.deviation
-    return {
-        "mean": number(summary.mean, percent=percent) if summary.values else MISSING,
-        "deviation": MISSING if deviation is None else number(deviation, percent=percent),
-        "is_best": False,
-        "of": None,
-        "interval": None if interval is None else [number(end, percent=percent) for end in interval],
-    }
+def _score_view(summary: Summary, interval: tuple[float, float] | None, *, percent: bool) -> View:
+    """A score as the template's macro `score` reads it."""
+    mean, deviation = summary.texts(percent=percent)
+    ends = None if interval is None else [number(end, percent=percent) for end in interval]
+    return {"mean": mean, "deviation": deviation, "is_best": False, "of": None, "interval": ends}
 
 
-def _lines(climb: LadderResult, aggregates: Sequence[Summary], *, percent: bool) -> list[dict[str, Any]]:
-    main, distances = climb.main_score, climb.distances()
+def _lines(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: bool) -> list[View]:
+    main, distances = ladder.main_score, ladder.distances()
     return [
         {
-            "method": course.method,
-            "is_trained": course.is_trained,
-            "aggregated": _figure(summary, course.aggregated_interval(main, distances), percent=percent),
+            "method": curve.method,
+            "is_trained": curve.is_trained,
+            "aggregated": _score_view(summary, curve.aggregated_interval(main, distances), percent=percent),
             "cells": [
-                _figure(own, interval, percent=percent)
-                for own, interval in zip(course.summaries(main), course.intervals(main), strict=True)
+                _score_view(own, interval, percent=percent)
+                for own, interval in zip(curve.summaries(main), curve.intervals(main), strict=True)
             ],
         }
-        for course, summary in zip(climb.curves, aggregates, strict=True)
+        for curve, summary in zip(ladder.curves, aggregates, strict=True)
     ]
 
 
-def _standing_lines(climb: LadderResult) -> list[dict[str, Any]]:
-    standings = climb.rank_histories(climb.main_score)
-    shares = [abs(share) for standing in standings.values() for share in standing.shares if math.isfinite(share)]
-    span = max(shares, default=0.0)
+def _rank_lines(ladder: LadderResult) -> list[View]:
+    histories = ladder.rank_histories(ladder.main_score)
+    shares = [abs(share) for history in histories.values() for share in history.shares if math.isfinite(share)]
+    largest = max(shares, default=0.0)
     return [
         {
-            "method": climb.curves[place].method,
+            "method": ladder.curves[position].method,
             "ranks": [
                 {"rank": f"{rank:g}", "change": change}
-                for rank, change in zip(standing.ranks, (0.0, *standing.changes), strict=True)
+                for rank, change in zip(history.ranks, (0.0, *history.changes), strict=True)
             ],
             "shares": [
-                {"text": f"{100 * share:+.1f}" if math.isfinite(share) else MISSING, **_heat(share, span)}
-                for share in standing.shares
+                {"text": f"{100 * share:+.1f}" if math.isfinite(share) else MISSING, **_heat(share, largest)}
+                for share in history.shares
             ],
         }
-        for place, standing in standings.items()
+        for position, history in histories.items()
     ]
 
 
-def _heat(value: float, span: float) -> dict[str, Any]:
+def _heat(value: float, largest: float) -> View:
     """The colour of a cell: its side of zero and its strength in per cent."""
-    if not math.isfinite(value) or not span > 0:
+    if not math.isfinite(value) or not largest > 0:
         return {"side": "", "strength": 0}
-    return {"side": "above" if value > 0 else "below", "strength": round(55 * min(1.0, abs(value) / span))}
+    return {"side": "above" if value > 0 else "below", "strength": round(55 * min(1.0, abs(value) / largest))}
 
 
-def _aggregates(content: Content, climb: LadderResult, percent: dict[str, bool]) -> dict[str, Any]:
+def _aggregates(content: Content, ladder: LadderResult, percent: Mapping[str, bool]) -> View:
     """The aggregate of every score of every method."""
-    scores = [name for name in score_names(content) if name in climb.scores]
+    scores = [name for name in score_names(content) if name in ladder.scores]
 
-    def row(course: MethodCurve) -> list[str]:
-        found = (course.aggregated(score, climb.distances()) for score in scores)
-        return [
-            number(summary.mean, percent=percent[score]) if summary.values else MISSING
-            for score, summary in zip(scores, found, strict=True)
-        ]
+    def row(curve: MethodCurve) -> list[str]:
+        return [curve.aggregated(score, ladder.distances()).texts(percent=percent[score])[0] for score in scores]
 
     return {
         "scores": [(score, percent[score]) for score in scores],
-        "rows": [(course.method, row(course)) for course in climb.curves],
+        "rows": [(curve.method, row(curve)) for curve in ladder.curves],
     }
 
 
 def _structure_view(
-    found: Sequence[Relation], main: str, styles: dict[str, SeriesStyle], percent: dict[str, bool]
-) -> dict[str, Any] | None:
-    """A chart of the main score over each structure score, and the correlations of all pairs of scores."""
-    if not any(math.isfinite(each.everywhere.correlation.pearson) for each in found):
+    every: Sequence[Relation], main: str, styles: Mapping[str, SeriesStyle], percent: Mapping[str, bool]
+) -> View | None:
+    """A chart of the main score against each structure score, and the correlations of all pairs of scores."""
+    if not any(math.isfinite(relation.everywhere.correlation.pearson) for relation in every):
         return None
-    retrieval = list(dict.fromkeys(each.retrieval for each in found))
-    drawn = main if main in retrieval else retrieval[0]
-    table: dict[str, list[dict[str, Any]]] = {}
-    for each in found:
-        table.setdefault(each.structure, []).append(_correlated(each.everywhere))
-    charts = [
-        {"structure": each.structure, "drawing": drawing, "correlation": str(each.everywhere.correlation)}
-        for each in found
-        if each.retrieval == drawn and (drawing := relation_chart(each, styles, percent=percent[drawn]))
-    ]
-    has_start = any(point.is_start for each in found for point in each.points)
+    retrieval = list(dict.fromkeys(relation.retrieval for relation in every))
+    score = main if main in retrieval else retrieval[0]
+    drawn = [relation for relation in every if relation.retrieval == score]
+    table: dict[str, list[View]] = {}
+    for relation in every:
+        table.setdefault(relation.structure, []).append(_correlation_view(relation.everywhere))
     return {
-        "score": drawn,
+        "score": score,
         "retrieval": retrieval,
         "table": table,
-        "charts": charts,
-        "has_start": has_start,
-        "start": [(each.structure, str(each.at_start.correlation)) for each in found if each.retrieval == drawn],
+        "charts": [
+            {"structure": one.structure, "chart": chart, "correlation": str(one.everywhere.correlation)}
+            for one in drawn
+            if (chart := relation_chart(one, styles, percent=percent[score]))
+        ],
+        "has_start": any(point.is_start for relation in every for point in relation.points),
+        "start": [(relation.structure, str(relation.at_start.correlation)) for relation in drawn],
     }
 
 
-def _correlated(trend: Trend) -> dict[str, Any]:
+def _correlation_view(trend: Trend) -> View:
     pearson, spearman = trend.correlation.pearson, trend.correlation.spearman
     if not math.isfinite(pearson):
         return {"text": MISSING, "title": str(trend.correlation), "side": "", "strength": 0}
@@ -181,65 +173,60 @@ def _correlated(trend: Trend) -> dict[str, Any]:
     }
 
 
-def transfer_views(content: Content) -> list[dict[str, Any]]:
-    """One view for each data set of several parts: a matrix for each trained method, and the un-trained rows."""
+def transfer_views(content: Content) -> list[View]:
+    """One view for each data set of several parts: a matrix for each trained method, and the untrained rows."""
     percent = are_percentages(content)
     return [_transfer_view(transfer, percent) for transfer in transfers(content)]
 
 
-def _transfer_view(transfer: Transfer, percent: dict[str, bool]) -> dict[str, Any]:
+def _transfer_view(transfer: Transfer, percent: Mapping[str, bool]) -> View:
     first = next(iter(transfer.tables.values()))
     main = first.main_score
-    is_low_best = main in first.lower_is_better
+    is_percent = percent[main]
+    sign = -1 if main in first.lower_is_better else 1
+    trained = [method for method, is_trained in transfer.methods.items() if is_trained]
+    untrained = [method for method, is_trained in transfer.methods.items() if not is_trained]
     gains = {
         (method, train, test): transfer.mean(method, train, test, main) - transfer.baseline(test, main)
-        for method, is_trained in transfer.methods.items()
-        if is_trained
+        for method in trained
         for train in transfer.trained_on
         for test in transfer.tested_on
     }
-    span = max((abs(gain) for gain in gains.values() if math.isfinite(gain)), default=0.0)
+    largest = max((abs(gain) for gain in gains.values() if math.isfinite(gain)), default=0.0)
     crossed = [gain for (_, train, test), gain in gains.items() if train != test and math.isfinite(gain)]
 
-    def shown(method: str, train: str, test: str) -> dict[str, Any]:
+    def cell(method: str, train: str, test: str) -> View:
         entry = transfer.entry(method, train, test)
-        mean, deviation = (MISSING, MISSING) if entry is None else cell(entry, main, percent=percent[main])
-        gain = gains.get((method, train, test), math.nan)
+        mean, deviation = (Summary(()) if entry is None else entry.summary(main)).texts(percent=is_percent)
+        gain = gains[method, train, test]
         return {
             "mean": mean,
             "deviation": deviation,
-            "gain": f"{100 * gain:+.1f}" if percent[main] else f"{gain:+.3g}",
+            "gain": f"{100 * gain:+.1f}" if is_percent else f"{gain:+.3g}",
             "has_gain": math.isfinite(gain),
-            **_heat(-gain if is_low_best else gain, span),
+            **_heat(sign * gain, largest),
         }
+
+    def untrained_score(method: str, test: str) -> str:
+        # Nothing was trained, so the score is the same whatever the training part.
+        means = (transfer.mean(method, train, test, main) for train in transfer.trained_on)
+        mean = next((mean for mean in means if math.isfinite(mean)), math.nan)
+        return number(mean, percent=is_percent) if math.isfinite(mean) else MISSING
 
     return {
         "transfer": transfer,
         "score": main,
-        "percent": percent[main],
+        "percent": is_percent,
         "crossed": len(crossed),
-        "better": sum(gain < 0 if is_low_best else gain > 0 for gain in crossed),
+        "better": sum(sign * gain > 0 for gain in crossed),
         "matrices": [
             {
                 "method": method,
                 "rows": [
-                    (train, [shown(method, train, test) for test in transfer.tested_on])
-                    for train in transfer.trained_on
+                    (train, [cell(method, train, test) for test in transfer.tested_on]) for train in transfer.trained_on
                 ],
             }
-            for method, is_trained in transfer.methods.items()
-            if is_trained
+            for method in trained
         ],
-        "untrained": [
-            (method, [_untrained(transfer, method, test, main, percent) for test in transfer.tested_on])
-            for method, is_trained in transfer.methods.items()
-            if not is_trained
-        ],
+        "untrained": [(method, [untrained_score(method, test) for test in transfer.tested_on]) for method in untrained],
     }
-
-
-def _untrained(transfer: Transfer, method: str, test: str, score: str, percent: dict[str, bool]) -> str:
-    """What an un-trained method scores on a part, wherever it was measured: nothing was trained there."""
-    means = (transfer.mean(method, train, test, score) for train in transfer.trained_on)
-    known = next((mean for mean in means if math.isfinite(mean)), math.nan)
-    return number(known, percent=percent[score]) if math.isfinite(known) else MISSING

@@ -1,9 +1,8 @@
-"""The rankings as CSV, Markdown and LaTeX, each with its own way of keeping text text."""
+"""The rankings as CSV, Markdown and LaTeX files, with strings escaped for each format."""
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from unseen.analyses.shift.ladder_results import (
@@ -21,11 +20,16 @@ from unseen.core.csv_table import csv_of, csv_text
 from unseen.core.files import write_text
 from unseen.core.text import plain
 from unseen.studies.results.content import Content
-from unseen.studies.results.paired import Paired, paired_differences, paired_texts
-from unseen.studies.results.ranking import Entry, Ranking, are_percentages, cell, rankings, score_names
+from unseen.studies.results.paired import PairedComparison, paired_differences, paired_texts
+from unseen.studies.results.ranking import (
+    MISSING,
+    MethodScores,
+    Ranking,
+    are_percentages,
+    rankings,
+    score_names,
+)
 
-_PARTS = ("mean", "standard deviation", "interval low", "interval high", "seeds")
-_PAIRED_PARTS = ("difference", "difference low", "difference high", "difference standard deviation", "difference seeds")
 NOTE = "Mean ± population standard deviation over seeds."
 MARKDOWN_SIGNS = "\\`*_{}[]()#+!|~:$"
 LATEX_SIGNS = {
@@ -38,153 +42,156 @@ LATEX_SIGNS = {
     '"': r"\textquotedbl{}",
     **{sign: "\\" + sign for sign in "{}$&#_%"},
 }
+_PARTS = ("mean", "standard deviation", "interval low", "interval high", "seeds")
+_PAIRED_PARTS = ("difference", "difference low", "difference high", "difference standard deviation", "difference seeds")
 
 
 def markdown_text(text: str) -> str:
-    """A text without marks, links or elements of its own, on one line."""
+    """A string on one line without markup of its own."""
     text = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join("\\" + letter if letter in MARKDOWN_SIGNS else letter for letter in text)
 
 
 def latex_text(text: str) -> str:
-    """A text in which no sign means anything to LaTeX."""
+    """A string in which no character is special to LaTeX."""
     return "".join(LATEX_SIGNS.get(letter, letter) for letter in plain(text))
 
 
-def _why_unranked(table: Ranking) -> str:
-    fields = ", ".join(" › ".join(difference.path) for difference in table.differences)
-    return f"Not ranked: unlike protocols, rows differ in {fields}"
+@dataclass(frozen=True)
+class _Markup:
+    """What cells need in one format."""
+
+    escape: Callable[[str], str]
+    bold: str
+    plus_minus: str
+    minus: str
+
+
+_MARKDOWN = _Markup(markdown_text, "**%s**", "±", "−")
+_LATEX = _Markup(latex_text, r"\textbf{%s}", r"$\pm$", "$-$")
 
 
 def to_csv(content: Content) -> str:
     """One line for each data set, split and method, numbers in full; `rank` is empty where nothing was ranked.
 
-    With a baseline its name follows, then the paired differences to it; where one is left out the note says why.
+    With a baseline, its name and the paired differences to it follow; the note says why one is left out.
     """
     scores = score_names(content)
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     tables = [(table, paired_differences(content, table)) for table in rankings(content)]
     compared = tuple(dict.fromkeys(score for _, paired in tables if paired for score in paired.scores))
     heads = [f"{csv_text(score)} {part}" for score in scores for part in _PARTS]
     heads += ["baseline"] if content.baseline else []
     heads += [f"{csv_text(score)} {part}" for score in compared for part in _PAIRED_PARTS]
-    writer.writerow(["data", "split", "rank", "method", "trained", "seeds", *heads, "note"])
+    rows = []
     for table, paired in tables:
         for entry in table.entries:
-            numbers: list[str] = []
+            row: list[object] = [table.data, table.split, entry.rank, entry.method]
+            row += ["yes" if entry.is_trained else "no", entry.seeds]
             for score in scores:
                 summary = entry.summary(score)
-                mean = "" if math.isnan(summary.mean) else repr(summary.mean)
-                deviation = "" if summary.deviation is None else repr(summary.deviation)
-                interval = entry.interval(score) or ("", "")
-                numbers += [mean, deviation, *(end if end == "" else repr(end) for end in interval)]
-                numbers.append(str(len(summary.values)))
+                row += [None if math.isnan(summary.mean) else summary.mean, summary.deviation]
+                row += [*(entry.interval(score) or (None, None)), len(summary.values)]
+            notes = [table.why_unranked]
             if paired is not None:
-                numbers += [csv_text(paired.baseline), *_paired_numbers(paired, entry, compared)]
-            labels = [csv_text(table.data), csv_text(table.split), str(entry.rank or ""), csv_text(entry.method)]
-            notes = [_why_unranked(table)] if table.differences else []
-            notes += [f"Difference: {why}"] if paired is not None and (why := paired.why_left_out(entry)) else []
-            note = csv_text("; ".join(notes))
-            writer.writerow([*labels, "yes" if entry.is_trained else "no", entry.seeds, *numbers, note])
-    return buffer.getvalue()
+                row += [paired.baseline, *_paired_numbers(paired, entry, compared)]
+                why = paired.why_left_out(entry)
+                notes.append(why and f"Difference: {why}")
+            rows.append([*row, "; ".join(filter(None, notes))])
+    return csv_of(["data", "split", "rank", "method", "trained", "seeds", *heads, "note"], rows)
 
 
-def _paired_numbers(paired: Paired, entry: Entry, scores: Sequence[str]) -> list[str]:
+def _paired_numbers(paired: PairedComparison, entry: MethodScores, scores: Sequence[str]) -> list[object]:
     """The cells of one method: for each score those of `_PAIRED_PARTS`, empty where there is no difference."""
     own = paired.of(entry)
-    numbers: list[str] = []
+    numbers: list[object] = []
     for score in scores:
         if own is None or score not in own.scores:
-            numbers += [""] * len(_PAIRED_PARTS)
+            numbers += [None] * len(_PAIRED_PARTS)
             continue
-        found = own.scores[score]
-        deviation = "" if found.deviation is None else repr(found.deviation)
-        numbers += [repr(found.value), repr(found.low), repr(found.high), deviation, str(len(found.by_seed))]
+        one = own.scores[score]
+        numbers += [one.value, one.low, one.high, one.deviation, len(one.by_seed)]
     return numbers
 
 
-def _lines(content: Content, table: Ranking, escape: Callable[[str], str], bold: str, sign: str) -> list[list[str]]:
+def _lines(content: Content, table: Ranking, markup: _Markup) -> list[list[str]]:
     """Head and rows of one ranking: rank, method, "mean ± deviation" of each score, seeds."""
     percent = are_percentages(content)
-    unit = escape("%")
-    heads = [escape(score) + (f" ({unit})" if percent[score] else "") for score in table.scores]
-    lines = [[escape("#"), "method", *heads, "seeds"]]
+    unit = f" ({markup.escape('%')})"
+    heads = [markup.escape(score) + (unit if percent[score] else "") for score in table.scores]
+    lines = [[markup.escape("#"), "method", *heads, "seeds"]]
     for entry in table.entries:
         cells = []
         for score in table.scores:
-            mean, deviation = cell(entry, score, percent=percent[score])
-            is_best = entry.is_trained and entry.summary(score).mean == table.best.get(score)
-            cells.append(f"{bold % mean if is_best else mean} {sign} {deviation}" if mean != "–" else mean)
-        lines.append([str(entry.rank or "–"), escape(entry.method), *cells, str(entry.seeds)])
+            mean, deviation = entry.summary(score).texts(percent=percent[score])
+            shown = markup.bold % mean if table.is_best(entry, score) else mean
+            cells.append(mean if mean == MISSING else f"{shown} {markup.plus_minus} {deviation}")
+        lines.append([str(entry.rank or MISSING), markup.escape(entry.method), *cells, str(entry.seeds)])
     return lines
 
 
-def _paired_lines(content: Content, paired: Paired, escape: Callable[[str], str]) -> list[list[str]]:
+def _paired_lines(content: Content, paired: PairedComparison, markup: _Markup) -> list[list[str]]:
     """Head and rows of the paired differences: method, "difference ± deviation (interval) verdict", seeds."""
     percent = are_percentages(content)
-    heads = [escape(score) + (" (points)" if percent[score] else "") for score in paired.scores]
+    heads = [markup.escape(score) + (" (points)" if percent[score] else "") for score in paired.scores]
     lines = [["method", *heads, "seeds"]]
     for own in paired.entries:
         cells = []
         for score in paired.scores:
-            found = own.scores.get(score)
-            if found is None:
-                cells.append("–")
+            one = own.scores.get(score)
+            if one is None:
+                cells.append(MISSING)
                 continue
-            value, deviation, interval = paired_texts(found, percent=percent[score])
-            cells.append(" ".join(filter(None, [f"{value} ± {deviation} ({interval})", found.verdict])))
-        lines.append([escape(own.entry.method), *cells, str(len(own.seeds))])
+            value, deviation, interval = paired_texts(one, percent=percent[score])
+            text = " ".join(filter(None, [f"{value} ± {deviation} ({interval})", one.verdict]))
+            cells.append(text.replace("±", markup.plus_minus).replace("−", markup.minus))
+        lines.append([markup.escape(own.entry.method), *cells, str(len(own.seeds))])
     return lines
 
 
 def to_markdown(content: Content) -> str:
-    """A heading and a table for each data set and split; un-trained methods have no rank."""
+    """A heading and a table for each data set and split; untrained methods have no rank."""
     parts = []
     for table in rankings(content):
-        head, *rows = _lines(content, table, markdown_text, "**%s**", "±")
         parts.append(f"## {markdown_text(table.data)} / {markdown_text(table.split)}\n")
         if table.differences:
-            parts.append(f"**{markdown_text(_why_unranked(table))}**\n")
-        parts.append(_markdown_table(head, rows, ["---:", "---"]))
+            parts.append(f"**{markdown_text(table.why_unranked)}**\n")
+        parts.append(_markdown_table(_lines(content, table, _MARKDOWN), ["---:", "---"]))
         paired = paired_differences(content, table)
         if paired is not None:
             parts.append(f"### Paired difference to {markdown_text(paired.baseline)}\n")
             if paired.entries:
-                head, *rows = _paired_lines(content, paired, markdown_text)
-                parts.append(_markdown_table(head, rows, ["---"]))
-                parts.append(markdown_text(paired.words) + "\n")
-            parts.extend(
-                f"Left out: {markdown_text(method)}: {markdown_text(why)}\n" for method, why in paired.left_out
-            )
+                parts.append(_markdown_table(_paired_lines(content, paired, _MARKDOWN), ["---"]))
+                parts.append(markdown_text(paired.explanation) + "\n")
+            left_out = [f"{markdown_text(method)}: {markdown_text(why)}" for method, why in paired.left_out]
+            parts.extend(f"Left out: {line}\n" for line in left_out)
     return "\n".join([*parts, NOTE + "\n"])
 
 
-def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+def _markdown_table(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
     """A table whose first columns have these rules; the others are numbers."""
+    head, *rows = lines
     rules = [*rule, *["---:"] * (len(head) - len(rule))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rules, *rows)) + "\n"
 
 
 def to_latex(content: Content) -> str:
-    """A tabular for each data set and split, with a rule above the un-trained methods; needs only LaTeX itself."""
+    """A tabular for each data set and split, with a rule above the untrained methods; needs no LaTeX package."""
     parts = ["% " + NOTE.replace("±", "+-")]
     for table in rankings(content):
-        head, *rows = _lines(content, table, latex_text, r"\textbf{%s}", r"$\pm$")
-        comments = [f"{table.data} / {table.split}"] + ([_why_unranked(table)] if table.differences else [])
-        parts.extend("% " + plain(comment) for comment in comments)
+        head, *rows = _lines(content, table, _LATEX)
+        place = f"{table.data} / {table.split}"
+        parts.extend("% " + plain(comment) for comment in (place, table.why_unranked) if comment)
         parts += _latex_table("rl", head, [rows[: len(table.trained)], rows[len(table.trained) :]])
         paired = paired_differences(content, table)
-        if paired is not None:
-            comments = [f"{table.data} / {table.split}: paired difference to {paired.baseline}"]
-            comments += [paired.words.replace("±", "+-")] if paired.entries else []
-            comments += [f"Left out: {method}: {why}" for method, why in paired.left_out]
-            parts.extend("% " + plain(comment) for comment in comments)
-        if paired is not None and paired.entries:
-            # LaTeX itself has signs for these in formulas only.
-            lines = _paired_lines(content, paired, latex_text)
-            lines = [[cell.replace("±", r"$\pm$").replace("−", "$-$") for cell in line] for line in lines]
-            parts += _latex_table("l", lines[0], [lines[1:]])
+        if paired is None:
+            continue
+        comments = [f"{place}: paired difference to {paired.baseline}"]
+        comments += [paired.explanation.replace("±", "+-")] if paired.entries else []
+        comments += [f"Left out: {method}: {why}" for method, why in paired.left_out]
+        parts.extend("% " + plain(comment) for comment in comments)
+        if paired.entries:
+            head, *rows = _paired_lines(content, paired, _LATEX)
+            parts += _latex_table("l", head, [rows])
     return "\n".join(parts)
 
 
@@ -194,8 +201,8 @@ def _latex_table(first: str, head: Sequence[str], groups: Sequence[Sequence[Sequ
         r"\begin{tabular}{" + first + "r" * (len(head) - len(first)) + "}\n\\hline",
         _latex_line(head) + r" \hline",
     ]
-    for number, group in enumerate(group for group in groups if group):
-        parts.extend([r"\hline"] if number else [])
+    for position, group in enumerate(group for group in groups if group):
+        parts.extend([r"\hline"] if position else [])
         parts.extend(map(_latex_line, group))
     parts.append("\\hline\n\\end{tabular}\n")
     return parts
@@ -207,26 +214,25 @@ def _latex_line(cells: Sequence[str]) -> str:
 
 
 def write_tables(content: Content, folder: Path) -> tuple[Path, ...]:
-    """Write ranking.csv, ranking.md and ranking.tex into a folder; gives their paths.
+    """Write ranking.csv, ranking.md and ranking.tex into a folder and return their paths.
 
-    A study over a ladder has generalisation.csv (every rung), aggregated.csv and structure.csv besides, one over pairs
-    of data sets transfer.csv.
+    A study over a ladder also has generalisation.csv (every rung), aggregated.csv and structure.csv; one over pairs of
+    data sets has transfer.csv.
     """
-    made = {"ranking.csv": to_csv(content), "ranking.md": to_markdown(content), "ranking.tex": to_latex(content)}
-    found = ladder_results(content)
-    related = [relation_row(climb, each) for climb in found for each in relations(content, climb)]
+    files = {"ranking.csv": to_csv(content), "ranking.md": to_markdown(content), "ranking.tex": to_latex(content)}
+    ladders = ladder_results(content)
     for name, heads, rows in (
-        ("generalisation.csv", RUNG_COLUMNS, [row for climb in found for row in rung_rows(climb, climb.scores)]),
+        ("generalisation.csv", RUNG_COLUMNS, [row for one in ladders for row in rung_rows(one, one.scores)]),
+        ("aggregated.csv", AGGREGATED_COLUMNS, [row for one in ladders for row in aggregated_rows(one, one.scores)]),
         (
-            "aggregated.csv",
-            AGGREGATED_COLUMNS,
-            [row for climb in found for row in aggregated_rows(climb, climb.scores)],
+            "structure.csv",
+            STRUCTURE_COLUMNS,
+            [relation_row(one, relation) for one in ladders for relation in relations(content, one)],
         ),
-        ("structure.csv", STRUCTURE_COLUMNS, related),
         ("transfer.csv", TRANSFER_COLUMNS, transfer_rows(content)),
     ):
         if rows:
-            made[name] = csv_of(heads, rows)
-    for name, text in made.items():
+            files[name] = csv_of(heads, rows)
+    for name, text in files.items():
         write_text(folder / name, text)
-    return tuple(folder / name for name in made)
+    return tuple(folder / name for name in files)

@@ -1,6 +1,7 @@
 """The readable tables at the end of a command."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -10,131 +11,133 @@ from unseen.analyses.shift.ladder_results import LadderResult, ladder_results
 from unseen.core.text import cut, number, plain
 from unseen.reports.page import columns
 from unseen.studies.results.content import Content
-from unseen.studies.results.paired import Paired, paired_differences, paired_texts
-from unseen.studies.results.ranking import Ranking, are_percentages, cell, rankings
+from unseen.studies.results.paired import PairedComparison, paired_differences, paired_texts
+from unseen.studies.results.ranking import MISSING, Ranking, are_percentages, rankings
 
-_FRAME = 18  # letters for rank, seeds and the lines between
-_COLUMN = 15  # letters for one score with its deviation
-_PAIRED_COLUMN = 26  # letters for one difference, with its interval below
-_AGGREGATED = 36  # letters for the aggregate, the ranks on the first and last rung, and the lines between
-_RUNG = 10  # letters for a score on a rung
+# Widths in characters.
+_FRAME = 18  # rank, seeds and the lines between columns
+_COLUMN = 15  # a score with its deviation
+_PAIRED_COLUMN = 26  # a difference with its interval below
+_AGGREGATED = 36  # the aggregate, the ranks on the first and last rung, and the lines between columns
+_RUNG = 10  # a score on a rung
 
 
 def terminal_table(content: Content, width: int = 80) -> list[RenderableType]:
     """One table for each data set and split, a line where rows were not ranked, a line for each failed cell.
 
-    With a baseline the paired differences to it follow each table, with a line for each that is left out.
+    With a baseline the paired differences to it follow each table, with a line for each method that is left out.
     The rungs of a ladder have one table together: the aggregated score, then as many rungs as fit.
-
     Names of methods stay whole: where the terminal is narrow, scores are left out from the right.
     """
     percent = are_percentages(content)
-    parts: list[RenderableType] = []
-    found = ladder_results(content)
-    parts.extend(_climb(climb, percent[climb.main_score], width) for climb in found)
-    on_ladders = {(climb.data, step.split) for climb in found for step in climb.steps}
+    ladders = ladder_results(content)
+    parts: list[RenderableType] = [_ladder_table(ladder, percent[ladder.main_score], width) for ladder in ladders]
+    on_ladders = {(ladder.data, step.split) for ladder in ladders for step in ladder.steps}
     for table in rankings(content):
         if (table.data, table.split) in on_ladders and not table.differences:
             continue
-        parts.append(_table(table, percent, width))
+        parts.append(_ranking_table(table, percent, width))
         if table.differences:
-            fields = ", ".join(" › ".join(difference.path) for difference in table.differences)
-            parts.append(
-                Text(cut(plain(f"Not ranked: unlike protocols, rows differ in {fields}"), 400), style="yellow")
-            )
+            parts.append(Text(_short(table.why_unranked, 400), style="yellow"))
         paired = paired_differences(content, table)
         if paired is not None and paired.entries:
-            parts += [_paired_table(paired, percent, width), Text(plain(paired.words), style="dim")]
+            parts += [_paired_table(paired, percent, width), Text(plain(paired.explanation), style="dim")]
         for method, why in () if paired is None else paired.left_out:
-            words = f"no paired difference: {cut(plain(method), 60)}: {cut(plain(why), 400)}"
-            parts.append(Text(words, style="yellow"))
+            parts.append(Text(f"no paired difference: {_short(method)}: {_short(why, 400)}", style="yellow"))
     for failed in content.failed:
-        labels = " / ".join(cut(plain(label), 40) for label in failed.labels)
-        parts.append(Text(f"failed: {labels}: {cut(plain(failed.sentence), 400)}", style="red"))
+        labels = " / ".join(_short(label, 40) for label in failed.labels)
+        parts.append(Text(f"failed: {labels}: {_short(failed.sentence, 400)}", style="red"))
     return parts
 
 
-def _table(table: Ranking, percent: dict[str, bool], width: int) -> Table:
-    # Text objects, not strings: rich would read [red] in a name as an instruction.
-    title = Text(f"{cut(plain(table.data), 60)} / {cut(plain(table.split), 60)}", style="bold")
-    drawn = Table(title=title, title_justify="left", header_style="bold")
-    drawn.add_column("#", justify="right", style="dim")
-    longest = max(len(cut(plain(entry.method), 60)) for entry in table.entries)
-    drawn.add_column("method", min_width=min(longest, width // 2))
-    shown = columns(table.scores)[: max(1, (width - min(longest, width // 2) - _FRAME) // _COLUMN)]
-    for score in shown:
-        unit = " %" if percent[score] else ""
-        drawn.add_column(Text(cut(plain(score), 20) + unit), justify="right", no_wrap=True)
-    drawn.add_column("seeds", justify="right")
-    for position, entry in enumerate(table.entries):
+def _short(text: str, longest: int = 60) -> str:
+    return cut(plain(text), longest)
+
+
+def _table(title: str) -> Table:
+    # Text objects, not strings: rich would read [red] in a name as markup.
+    return Table(title=Text(title, style="bold"), title_justify="left", header_style="bold")
+
+
+def _add_columns(table: Table, methods: Sequence[str], width: int) -> int:
+    """Add the column of method names and return the characters that remain for scores."""
+    longest = min(max(len(_short(method)) for method in methods), width // 2)
+    table.add_column("method", min_width=longest)
+    return width - longest
+
+
+def _add_scores(table: Table, scores: Sequence[str], units: Mapping[str, bool], unit: str) -> None:
+    for score in scores:
+        text = Text(_short(score, 20) + (unit if units[score] else ""))
+        table.add_column(text, justify="right", no_wrap=True)
+    table.add_column("seeds", justify="right")
+
+
+def _ranking_table(ranking: Ranking, percent: Mapping[str, bool], width: int) -> Table:
+    table = _table(f"{_short(ranking.data)} / {_short(ranking.split)}")
+    table.add_column("#", justify="right", style="dim")
+    room = _add_columns(table, [entry.method for entry in ranking.entries], width)
+    shown = columns(ranking.scores)[: max(1, (room - _FRAME) // _COLUMN)]
+    _add_scores(table, shown, percent, " %")
+    for position, entry in enumerate(ranking.entries):
         cells = []
         for score in shown:
-            mean, deviation = cell(entry, score, percent=percent[score])
-            is_best = entry.is_trained and entry.summary(score).mean == table.best.get(score)
-            text = Text(mean, style="bold green" if is_best else "")
-            cells.append(text.append(f" ± {deviation}", style="dim") if mean != "–" else text)
-        name = Text(cut(plain(entry.method), 60), style="" if entry.is_trained else "italic")
-        is_last_trained = position == len(table.trained) - 1 and bool(table.untrained)
-        drawn.add_row(str(entry.rank or ""), name, *cells, str(entry.seeds), end_section=is_last_trained)
-    return drawn
+            mean, deviation = entry.summary(score).texts(percent=percent[score])
+            text = Text(mean, style="bold green" if ranking.is_best(entry, score) else "")
+            cells.append(text if mean == MISSING else text.append(f" ± {deviation}", style="dim"))
+        name = Text(_short(entry.method), style="" if entry.is_trained else "italic")
+        is_last_trained = position == len(ranking.trained) - 1 and bool(ranking.untrained)
+        table.add_row(str(entry.rank or ""), name, *cells, str(entry.seeds), end_section=is_last_trained)
+    return table
 
 
-def _paired_table(paired: Paired, percent: dict[str, bool], width: int) -> Table:
-    title = Text(f"paired difference to {cut(plain(paired.baseline), 60)}", style="bold")
-    drawn = Table(title=title, title_justify="left", header_style="bold")
-    longest = max(len(cut(plain(own.entry.method), 60)) for own in paired.entries)
-    drawn.add_column("method", min_width=min(longest, width // 2))
-    shown = paired.scores[: max(1, (width - min(longest, width // 2) - _FRAME) // _PAIRED_COLUMN)]
-    for score in shown:
-        unit = " points" if percent[score] else ""
-        drawn.add_column(Text(cut(plain(score), 20) + unit), justify="right", no_wrap=True)
-    drawn.add_column("seeds", justify="right")
+def _paired_table(paired: PairedComparison, percent: Mapping[str, bool], width: int) -> Table:
+    table = _table(f"paired difference to {_short(paired.baseline)}")
+    room = _add_columns(table, [own.entry.method for own in paired.entries], width)
+    shown = paired.scores[: max(1, (room - _FRAME) // _PAIRED_COLUMN)]
+    _add_scores(table, shown, percent, " points")
     styles = {"better": "green", "worse": "red", "": ""}
     for own in paired.entries:
         cells = []
         for score in shown:
-            found = own.scores.get(score)
-            if found is None:
-                cells.append(Text("–"))
+            one = own.scores.get(score)
+            if one is None:
+                cells.append(Text(MISSING))
                 continue
-            value, deviation, interval = paired_texts(found, percent=percent[score])
-            text = Text(" ".join(filter(None, [value, found.verdict])), style=styles[found.verdict])
+            value, deviation, interval = paired_texts(one, percent=percent[score])
+            text = Text(" ".join(filter(None, [value, one.verdict])), style=styles[one.verdict])
             cells.append(text.append(f" ± {deviation}\n{interval}", style="dim"))
-        drawn.add_row(Text(cut(plain(own.entry.method), 60)), *cells, str(len(own.seeds)))
-    return drawn
+        table.add_row(Text(_short(own.entry.method)), *cells, str(len(own.seeds)))
+    return table
 
 
-def _climb(climb: LadderResult, percent: bool, width: int) -> Table:
-    score = climb.main_score
-    what = "ladder by groups" if climb.is_by_groups else f"ladder {cut(plain(climb.ladder), 16)}"
-    title = f"{cut(plain(climb.data), 60)} / {what}: {cut(plain(score), 20)}"
-    drawn = Table(
-        title=Text(title + (" %" if percent else ""), style="bold"), title_justify="left", header_style="bold"
-    )
-    longest = min(max(len(cut(plain(course.method), 60)) for course in climb.curves), width // 2)
-    drawn.add_column("method", min_width=longest)
-    drawn.add_column("aggregated", justify="right", no_wrap=True)
-    drawn.add_column("rank", justify="right", no_wrap=True)
-    shown = _evenly(len(climb.steps), (width - longest - _AGGREGATED) // _RUNG)
-    for place in shown:
-        step = climb.steps[place]
-        head = f"{cut(plain(step.group), _RUNG)}\n" if step.group else f"{step.number}: "
-        drawn.add_column(Text(f"{head}{step.class_distance:.3g}"), justify="right", no_wrap=True)
-    standings = climb.rank_histories(score)
-    for place, course in enumerate(climb.curves):
-        summary = course.aggregated(score, climb.distances())
-        total = Text(number(summary.mean, percent=percent) if summary.values else "–")
-        if summary.deviation is not None:
-            total.append(f" ± {number(summary.deviation, percent=percent)}", style="dim")
-        ranks = standings[place].ranks if place in standings else ()
-        means = course.means(score)
-        cells = [number(means[rung], percent=percent) if math.isfinite(means[rung]) else "–" for rung in shown]
-        name = Text(cut(plain(course.method), 60), style="" if course.is_trained else "italic")
-        drawn.add_row(name, total, f"{ranks[0]:g} → {ranks[-1]:g}" if ranks else "–", *cells)
-    return drawn
+def _ladder_table(ladder: LadderResult, percent: bool, width: int) -> Table:
+    score = ladder.main_score
+    what = "ladder by groups" if ladder.is_by_groups else f"ladder {_short(ladder.ladder, 16)}"
+    table = _table(f"{_short(ladder.data)} / {what}: {_short(score, 20)}" + (" %" if percent else ""))
+    room = _add_columns(table, [curve.method for curve in ladder.curves], width)
+    table.add_column("aggregated", justify="right", no_wrap=True)
+    table.add_column("rank", justify="right", no_wrap=True)
+    shown = _evenly(len(ladder.steps), (room - _AGGREGATED) // _RUNG)
+    for position in shown:
+        step = ladder.steps[position]
+        head = f"{_short(step.group, _RUNG)}\n" if step.group else f"{step.number}: "
+        table.add_column(Text(f"{head}{step.class_distance:.3g}"), justify="right", no_wrap=True)
+    histories = ladder.rank_histories(score)
+    for position, curve in enumerate(ladder.curves):
+        mean, deviation = curve.aggregated(score, ladder.distances()).texts(percent=percent)
+        total = Text(mean)
+        if deviation != MISSING:
+            total.append(f" ± {deviation}", style="dim")
+        ranks = histories[position].ranks if position in histories else ()
+        means = curve.means(score)
+        cells = [number(means[rung], percent=percent) if math.isfinite(means[rung]) else MISSING for rung in shown]
+        name = Text(_short(curve.method), style="" if curve.is_trained else "italic")
+        table.add_row(name, total, f"{ranks[0]:g} → {ranks[-1]:g}" if ranks else MISSING, *cells)
+    return table
 
 
 def _evenly(count: int, most: int) -> list[int]:
-    """At most so many places of `count`, the first and the last among them, at least these two."""
+    """At most so many positions of `count`, evenly spread, with the first and the last."""
     most = max(2, min(count, most))
-    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
+    return sorted({round(position * (count - 1) / (most - 1)) for position in range(most)})

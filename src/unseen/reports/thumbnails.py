@@ -1,4 +1,4 @@
-"""Thumbnails as PNG data URIs, encoded here from pixels, so that nothing of a foreign file reaches the page."""
+"""Thumbnails as PNG data URIs, encoded from pixels, so that no bytes of a foreign file reach the page."""
 
 import base64
 import io
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-LEVELS = 16  # shades of a drawing; 4 bits a pixel keep a page with a thousand of them small
+LEVELS = 16  # shades of a drawing; 4 bits per pixel keep a page with a thousand of them small
 
 
 def _encode(image: Image.Image) -> str:
@@ -25,18 +25,18 @@ def as_grey(thumbnails: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ink:
-    """How a set of drawings (letters, sketches) is told from photographs: grey, on an even background."""
+    """Marks a set of images as drawings (letters, sketches): grey, on a uniform background."""
 
     background: int
 
     def of(self, thumbnail: np.ndarray) -> np.ndarray:
-        """How much ink lies on each pixel, from 0 to 1."""
+        """The amount of ink on each pixel, from 0 to 1."""
         distance = np.abs(thumbnail.astype(np.float32) - self.background)
         return np.clip(distance / max(self.background, 255 - self.background), 0, 1)
 
 
 def find_ink(thumbnails: np.ndarray) -> Ink | None:
-    """The ink of N x h x w images whose borders are nine tenths of one shade, else None."""
+    """The ink of N x h x w images whose borders are at least 90 % of one shade, else None."""
     if thumbnails.ndim != 3 or len(thumbnails) == 0:
         return None
     border = np.concatenate(
@@ -47,7 +47,7 @@ def find_ink(thumbnails: np.ndarray) -> Ink | None:
 
 
 def tinted(thumbnail: np.ndarray, ink: Ink, colour: tuple[int, int, int], size: int) -> str:
-    """A drawing in one colour on a clear background, at most `size` pixels wide and high."""
+    """A drawing in one colour on a transparent background, at most `size` pixels wide and high."""
     alpha = Image.fromarray((255 * ink.of(thumbnail)).astype(np.uint8))
     alpha.thumbnail((size, size), Image.Resampling.LANCZOS)
     image = Image.fromarray((np.asarray(alpha, dtype=np.uint16) * (LEVELS - 1) // 255).astype(np.uint8))

@@ -20,13 +20,13 @@ from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, Split, check_images
 from unseen.evaluation import evaluate
 from unseen.evaluation.report_sample import sample_for_report
-from unseen.methods import MethodInputs
+from unseen.methods import Method, MethodInputs
 from unseen.models import Embedder, build_embedder, embed
 from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
-from unseen.training import Job, State, has_checkpoint, parameter_groups, train
+from unseen.training import Job, OptimizerSettings, State, has_checkpoint, parameter_groups, train
 
 VALIDATION_SCORES = ("recall@1", "map@r")
 
@@ -168,7 +168,9 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
         example=lambda: example_at_depth(parts, items),
         seed=recipe.seed,
     )
-    objective = build(REGISTRIES["method"], recipe.method).build(inputs).to(device())
+    method: Method = build(REGISTRIES["method"], recipe.method)
+    optimizer: OptimizerSettings = build(REGISTRIES["optimizer"], recipe.optimizer)
+    objective = method.build(inputs).to(device())
     batches = build(REGISTRIES["sampler"], recipe.sampler).batches(labels, recipe.seed)
     if isinstance(batches, EmbeddingAwareBatches) and not objective.embeds:
         raise ConfigError(
@@ -178,7 +180,7 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
         )
     return Job(
         objective=objective,
-        optimizer=build(REGISTRIES["optimizer"], recipe.optimizer).build(parameter_groups(objective)),
+        optimizer=optimizer.build(parameter_groups(objective)),
         schedule=build(REGISTRIES["schedule"], recipe.schedule),
         items=items,
         indices=split.train,

@@ -1,4 +1,4 @@
-"""Transfer: a matrix of pairs, what training adds to un-trained features, and pairs that are not there."""
+"""Transfer: a matrix of pairs, what training adds to untrained features, and pairs that are not there."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ def test_every_ordered_pair_has_its_mean_and_a_baseline():
     content = transfer_content()
     (found,) = transfers(content)
     assert found.trained_on == found.tested_on == ("birds", "cars", "products")
-    assert found.methods == {"margin": True, "softmax": True, "un-trained features": False}
+    assert found.methods == {"margin": True, "softmax": True, "untrained features": False}
     for one in found.trained_on:
         for other in found.tested_on:
             own = [row for row in content.rows if (row.method, row.split) == ("margin", f"from {one} to {other}")]
@@ -46,7 +46,7 @@ def test_the_page_has_a_matrix_for_each_trained_method(tmp_path):
     assert section.count('<table class="matrix">') == 2
     assert section.count("heat above") == 2 * 3
     assert section.count("heat below") == 2 * 6
-    assert "un-trained features" in section
+    assert "untrained features" in section
     assert page.count('<article class="folded">') == 9
     names = {path.name for path in write_tables(content, tmp_path)}
     assert "transfer.csv" in names
@@ -68,7 +68,7 @@ def test_missing_pairs_and_a_missing_baseline_are_gaps():
 def test_nothing_trained_still_has_its_numbers():
     page = build_report(transfer_content(methods=()))
     assert "Nothing was trained" in page
-    assert "un-trained features" in page.split('<section id="transfer">')[1]
+    assert "untrained features" in page.split('<section id="transfer">')[1]
 
 
 def test_a_study_within_one_data_set_has_no_matrix():

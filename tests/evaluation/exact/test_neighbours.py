@@ -47,7 +47,7 @@ def test_screened_tiles_of_any_size_give_the_order_of_exact_rows(kind):
             expected = nearest_by_sorting(query_gallery, k, np.arange(len(read.queries)))
             for side, memory in ((7, 500), (4096, 500), (64, 0.2)):
                 found = nearest_by_screening(query_gallery, k, memory=memory, side=side)
-                assert np.array_equal(found.places, expected.places)
+                assert np.array_equal(found.positions, expected.positions)
                 assert np.array_equal(found.similarities, expected.similarities)
 
 

@@ -158,13 +158,13 @@ def test_a_cell_without_draws_is_left_out_by_name_in_every_report():
     assert by_method(paired)["alike"].seeds == (0,)
     assert "weaker" not in by_method(paired)
     assert set(paired.left_out) == {
-        ("alike", "no draws were kept of seeds 1 and 2"),
-        ("weaker", "no draws were kept of seeds 0, 1 and 2"),
-        ("weaker", "no seed of which both it and margin kept draws"),
+        ("alike", "no draws were stored for seeds 1 and 2"),
+        ("weaker", "no draws were stored for seeds 0, 1 and 2"),
+        ("weaker", "no seed for which both it and margin stored draws"),
     }
     for kind, text in every_report(old).items():
-        assert "no draws were kept of seeds 1 and 2" in text, kind
-        assert "no draws were kept of seeds 0, 1 and 2" in text, kind
+        assert "no draws were stored for seeds 1 and 2" in text, kind
+        assert "no draws were stored for seeds 0, 1 and 2" in text, kind
 
 
 def test_a_baseline_without_a_cell_is_named_in_every_report():
@@ -264,11 +264,11 @@ def test_a_bar_draws_zero_interval_mean_and_seeds():
     limits = difference_range([paired])
     assert limits == (-0.01, 0.05)
     chart = difference_bar(paired, limits, percent=True)
-    assert [shape.role for shape in shapes(chart)] == ["zero", "reach", "seed", "seed", "mean"]
+    assert [shape.role for shape in shapes(chart)] == ["zero", "interval", *["seed difference"] * 2, "mean difference"]
     assert {shape.style("stroke") for shape in shapes(chart)[:2]} == {"var(--faint)"}
     assert description(chart) == "+2.00 ± 1.00, interval −1.00 to +5.00"
     better = replace(paired, verdict="better")
-    assert shapes(difference_bar(better, limits, percent=True), "reach")[0].style("stroke") == "var(--right)"
+    assert shapes(difference_bar(better, limits, percent=True), "interval")[0].style("stroke") == "var(--right)"
     assert difference_bar(PairedScore(float("nan"), 0.0, 0.0, {}, ""), limits, percent=True) is None
     nothing = PairedScore(0.0, 0.0, 0.0, {0: 0.0}, "")
     centred = difference_bar(nothing, difference_range([nothing]), percent=True)

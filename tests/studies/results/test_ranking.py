@@ -1,4 +1,4 @@
-"""Rankings against plain loops, and what keeps unlike protocols apart."""
+"""Rankings against plain loops, and what keeps different protocols apart."""
 
 import math
 import statistics
@@ -8,9 +8,8 @@ import pytest
 
 from tests.helpers.synthetic_content import METHODS, make_row
 from unseen.reports import Content
-from unseen.studies.results.ranking import Summary, are_percentages, cell, differences, rankings
-
-MAY_DIFFER = Content.__dataclass_fields__["may_differ"].default
+from unseen.studies.results.content import MAY_DIFFER
+from unseen.studies.results.ranking import Summary, are_percentages, differences, rankings
 
 
 def content(rows, **changes):
@@ -54,8 +53,8 @@ def test_equal_means_share_a_rank():
 def test_one_seed_has_no_deviation():
     entry = rankings(content([make_row("characters", "contrastive", 0)]))[0].trained[0]
     assert entry.summary("recall@1").deviation is None
-    assert cell(entry, "recall@1", percent=True)[1] == "–"
-    assert cell(entry, "unknown", percent=True) == ("–", "–")
+    assert entry.summary("recall@1").texts(percent=True)[1] == "–"
+    assert entry.summary("unknown").texts(percent=True) == ("–", "–")
 
 
 def test_a_value_that_is_not_finite_is_not_hidden_in_a_mean():
@@ -64,7 +63,7 @@ def test_a_value_that_is_not_finite_is_not_hidden_in_a_mean():
     broken = replace(row, method="broken", scores={"recall@1": math.inf})
     table = rankings(content([broken, row]))[0]
     assert [(entry.method, entry.rank) for entry in table.trained] == [("contrastive", 1), ("broken", None)]
-    assert cell(table.trained[1], "recall@1", percent=True) == ("not finite", "–")
+    assert table.trained[1].summary("recall@1").texts(percent=True) == ("not finite", "–")
     assert table.best == {score: value for score, value in row.scores.items() if score in table.best}
 
 

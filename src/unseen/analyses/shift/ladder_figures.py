@@ -1,29 +1,31 @@
 """Figures of a ladder: distance over its steps, and maps of rungs with training and test images coloured."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data.catalogue import Catalogue
 from unseen.figures.projection import project
-from unseen.figures.style import label
+from unseen.figures.style import BLUE, GREEN, GREY, INK, ORANGE, WASH, label, panels
 from unseen.shifts import Ladder, Rung, split_of_rung
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Projection = Callable[[np.ndarray], tuple[np.ndarray, str]]
 
 MAX_POINTS = 1500
-_TRAIN, _TEST, _UNUSED = "#1e7dc4", "#d55e00", "#bbbbbb"
-_LEVELS = (("class_distance", "class means", "#222222"), ("sample_distance", "samples", "#009670"))
+_LEVELS = (("class_distance", "class means", INK), ("sample_distance", "samples", GREEN))
+_SIDES = (("on neither side", GREY, 4), ("training classes", BLUE, 9), ("test classes", ORANGE, 9))
 
 
-def distance_figure(ladder: Ladder) -> Figure:
+def distance_figure(ladder: Ladder) -> "Figure":
     """The Frechet distances of every step, both levels, the rungs marked and numbered."""
-    figure = Figure(figsize=(9, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, [[axes]] = panels(1, 1, width=9, height=4.6)
     names = [step.name for step in ladder.steps]
     rung_positions = [names.index(rung.step) for rung in ladder.rungs]
     for level, title, colour in _LEVELS:
@@ -39,7 +41,7 @@ def distance_figure(ladder: Ladder) -> Figure:
         axes.tick_params(axis="x", labelrotation=90 if len(names) > 9 else 0)
         axes.set_xlabel("step: the group of the test classes; all other groups train")
     else:
-        _mark_walk(axes, names)
+        _mark_swaps(axes, names)
     axes.set_ylabel("Frechet distance of training and test")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.set_title(f"Ladder of {label(ladder.data['name'], 60)}: {len(ladder.rungs)} rungs", loc="left", fontsize=11)
@@ -47,12 +49,12 @@ def distance_figure(ladder: Ladder) -> Figure:
     return figure
 
 
-def _mark_walk(axes: Axes, names: Sequence[str]) -> None:
-    """The steps of a walk along the horizontal axis, its start, and where classes are removed."""
+def _mark_swaps(axes: "Axes", names: Sequence[str]) -> None:
+    """The steps of class swaps along the horizontal axis, the start, and where classes are removed."""
     first_removal = next((index for index, name in enumerate(names) if name.startswith("R")), None)
-    axes.axvline(names.index("0"), color=_UNUSED, linewidth=0.8)
+    axes.axvline(names.index("0"), color=GREY, linewidth=0.8)
     if first_removal is not None:
-        axes.axvspan(first_removal - 0.5, len(names) - 0.5, color="#f1f1f1", zorder=0)
+        axes.axvspan(first_removal - 0.5, len(names) - 0.5, color=WASH, zorder=0)
     every = max(1, -(-len(names) // 16))
     ticks = range(names.index("0") % every, len(names), every)
     axes.set_xticks(ticks, [names[index] for index in ticks], fontsize=8)
@@ -102,33 +104,29 @@ def project_by_umap(features: np.ndarray) -> tuple[np.ndarray, str]:
 PROJECTIONS: dict[str, Projection] = {"tsne": project, "umap": project_by_umap}
 
 
-def map_figure(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, points: np.ndarray, method: str) -> Figure:
+def map_figure(ladder: Ladder, rungs: Sequence[int], names: np.ndarray, points: np.ndarray, method: str) -> "Figure":
     """A map for each of these rungs: the same points at the same coordinates, coloured by the side they are on.
 
     ``names`` is the class of each point.
     """
-    figure = Figure(figsize=(4.2 * len(rungs), 4.7), layout="constrained")
-    panels = figure.subplots(1, len(rungs), squeeze=False)[0]
-    for axes, number in zip(panels, rungs, strict=True):
+    figure, [row] = panels(1, len(rungs), width=4.2 * len(rungs), height=4.7)
+    for axes, number in zip(row, rungs, strict=True):
         rung = ladder.rungs[number - 1]
-        side = _sides(rung, names)
-        for which, colour, size in ((0, _UNUSED, 4), (1, _TRAIN, 9), (2, _TEST, 9)):
-            own = points[side == which]
+        sides = _sides(rung, names)
+        for side, (_, colour, size) in enumerate(_SIDES):
+            own = points[sides == side]
             axes.scatter(own[:, 0], own[:, 1], s=size, c=colour, linewidths=0, alpha=0.75)
         axes.set_title(f"rung {number} (step {label(rung.step)}), distance {rung.class_distance:.4g}", fontsize=10)
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_aspect("equal", adjustable="datalim")
-    handles = [
-        panels[0].scatter([], [], s=30, c=colour, label=title)
-        for colour, title in ((_TRAIN, "training classes"), (_TEST, "test classes"), (_UNUSED, "on neither side"))
-    ]
+    handles = [row[0].scatter([], [], s=30, c=colour, label=title) for title, colour, _ in (*_SIDES[1:], _SIDES[0])]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{label(ladder.data['name'], 60)}: {len(names):,} images by {method}", fontsize=11)
     return figure
 
 
-def ladder_map(ladder: Ladder, catalogue: Catalogue, features: np.ndarray, projection: str) -> Figure:
+def ladder_map(ladder: Ladder, catalogue: Catalogue, features: np.ndarray, projection: str) -> "Figure":
     """A map of an easy, a middle and a hard rung by one of `PROJECTIONS`.
 
     Raises:  DataError for another catalogue than the ladder's
@@ -141,6 +139,6 @@ def ladder_map(ladder: Ladder, catalogue: Catalogue, features: np.ndarray, proje
 
 
 def _sides(rung: Rung, names: np.ndarray) -> np.ndarray:
-    """1 for points of training and validation classes, 2 for those of test classes, 0 for others."""
+    """The index in `_SIDES` of each point: 1 for training and validation classes, 2 for test classes, 0 for others."""
     side_of = dict.fromkeys([*rung.train, *rung.validation], 1) | dict.fromkeys(rung.test, 2)
     return np.array([side_of.get(str(name), 0) for name in names])

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from unseen.analyses.base import Value
+from unseen.core.config import Record
 from unseen.shifts import aggregated_score, rank_changes, ranks, relative_to_mean
 from unseen.shifts.ladder import GROUPS
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Difference, Entry, Ranking, Summary, rankings
+from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, rankings
 
 LEVELS = {"class": "class_distance", "sample": "sample_distance"}
 
@@ -36,7 +36,7 @@ class MethodCurve:
 
     method: str
     is_trained: bool
-    entries: tuple[Entry | None, ...]
+    entries: tuple[MethodScores | None, ...]
 
     def summaries(self, score: str) -> list[Summary]:
         """A score over the seeds on each rung; without values where there is no finished cell."""
@@ -137,14 +137,14 @@ def ladder_results(content: Content) -> tuple[LadderResult, ...]:
     for table in rankings(content):
         step = step_of(table)
         if step is not None:
-            groups.setdefault((table.data, str(_split_facts(table)["ladder"])), []).append((step, table))
+            groups.setdefault((table.data, str(split_facts(table)["ladder"])), []).append((step, table))
     results = (_ladder_result(data, ladder, rungs) for (data, ladder), rungs in groups.items())
     return tuple(result for result in results if result is not None)
 
 
 def step_of(table: Ranking) -> Step | None:
     """The rung that a table was measured on; None for a split that is no rung of a ladder."""
-    facts = _split_facts(table)
+    facts = split_facts(table)
     of_classes, of_samples = facts.get("class_distance"), facts.get("sample_distance")
     if not {"ladder", "rung"} <= facts.keys():
         return None
@@ -155,9 +155,10 @@ def step_of(table: Ranking) -> Step | None:
     return Step(table.split, int(facts["rung"]), name, float(of_classes), float(of_samples), group)
 
 
-def _split_facts(table: Ranking) -> Mapping[str, Any]:
+def split_facts(table: Ranking) -> Record:
+    """The protocol's record of the split that a table was measured on; empty where there is none."""
     facts = table.entries[0].rows[0].protocol.get("split")
-    return facts if isinstance(facts, Mapping) else {}
+    return dict(facts) if isinstance(facts, Mapping) else {}
 
 
 def _ladder_result(data: str, ladder: str, rungs: Sequence[tuple[Step, Ranking]]) -> LadderResult | None:

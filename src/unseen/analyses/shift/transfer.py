@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unseen.analyses.base import Value
-from unseen.analyses.shift.ladder_results import finite_or_none
+from unseen.analyses.shift.ladder_results import finite_or_none, split_facts
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Entry, Ranking, rankings, score_names
+from unseen.studies.results.ranking import MethodScores, Ranking, rankings, score_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Transfer:
         methods = {entry.method: entry.is_trained for table in self.tables.values() for entry in table.entries}
         return dict(sorted(methods.items(), key=lambda item: not item[1]))
 
-    def entry(self, method: str, train: str, test: str) -> Entry | None:
+    def entry(self, method: str, train: str, test: str) -> MethodScores | None:
         """A method on a pair; None where it has no finished cell."""
         table = self.tables.get((train, test))
         return None if table is None else next((entry for entry in table.entries if entry.method == method), None)
@@ -64,10 +64,8 @@ def transfers(content: Content) -> tuple[Transfer, ...]:
 
 def pair_of(table: Ranking) -> tuple[str, str] | None:
     """What a table's methods were trained and tested on; None for a split within one data set."""
-    facts = table.entries[0].rows[0].protocol.get("split")
-    if not isinstance(facts, Mapping) or "train_on" not in facts or "test_on" not in facts:
-        return None
-    return str(facts["train_on"]), str(facts["test_on"])
+    facts = split_facts(table)
+    return (str(facts["train_on"]), str(facts["test_on"])) if {"train_on", "test_on"} <= facts.keys() else None
 
 
 COLUMNS = (

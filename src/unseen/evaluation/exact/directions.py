@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unseen.core.errors import BatchError
+from unseen.evaluation.exact.arrays import Integers
 from unseen.evaluation.exact.kernels.compile import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads, run_serially
 
@@ -32,7 +33,7 @@ _NUMBERS_AT_ONCE = 2**17
 # Fewer numbers are converted faster than the compiled loops are loaded.
 _MANY_NUMBERS = 2**20
 
-RowsOf: TypeAlias = slice | NDArray[np.int64]
+RowsOf: TypeAlias = slice | Integers
 
 
 class Units(NamedTuple):
@@ -80,7 +81,7 @@ class Directions:
         parts: tuple["_Part", ...],
         inverse_norms: Tensor,
         kept: Units | None = None,
-        rows: NDArray[np.int64] | None = None,
+        rows: Integers | None = None,
     ) -> None:
         self.inverse_norms = inverse_norms
         self._parts = parts
@@ -102,11 +103,11 @@ class Directions:
 
     def integers(self, rows: RowsOf = slice(None)) -> Tensor:
         """The unit vectors of some rows times 2^26, integers in float64."""
-        index = self._inner(rows)
         if self._kept is not None:
-            return self._kept.take(index).integers()
-        integers = torch.empty((self._count(index), self.width), dtype=torch.float64)
-        for start, block in self._blocks(index):
+            return self._kept.take(self._inner(rows)).integers()
+        numbers = self._numbers(rows)
+        integers = torch.empty((len(numbers), self.width), dtype=torch.float64)
+        for start, block in self._blocks(numbers):
             integers[start : start + len(block)] = _integer_units(block)
         return integers
 
@@ -116,59 +117,43 @@ class Directions:
 
     def units(self, rows: RowsOf = slice(None)) -> Units:
         """The unit vectors of some rows in float32 with their remainders; read-only."""
-        index = self._inner(rows)
         if self._kept is not None:
-            return self._kept.take(index)
-        writer = _Writer(self._count(index), self.width)
-        for start, block in self._blocks(index):
+            return self._kept.take(self._inner(rows))
+        numbers = self._numbers(rows)
+        writer = _Writer(len(numbers), self.width)
+        for start, block in self._blocks(numbers):
             writer.write(start, block)
         return writer.units()
 
-    def take(self, rows: NDArray[np.int64]) -> "Directions":
+    def take(self, rows: Integers) -> "Directions":
         """The directions of some rows, in that order, computed when asked for."""
         inner = rows if self._rows is None else self._rows[rows]
         return Directions(self._parts, self.inverse_norms[torch.from_numpy(rows)], self._kept, inner)
 
-    @property
-    def _stored(self) -> int:
-        return sum(part.count for part in self._parts)
-
     def _inner(self, rows: RowsOf) -> RowsOf:
         return rows if self._rows is None else self._rows[rows]
 
-    def _count(self, rows: RowsOf) -> int:
-        return len(range(*rows.indices(self._stored))) if isinstance(rows, slice) else len(rows)
+    def _numbers(self, rows: RowsOf) -> Integers:
+        """Row numbers in the tables."""
+        inner = self._inner(rows)
+        return np.arange(*inner.indices(sum(part.count for part in self._parts))) if isinstance(inner, slice) else inner
 
-    def _blocks(self, rows: RowsOf) -> Iterator[tuple[int, Tensor]]:
-        """The stored rows block by block, each with the position of its first row."""
+    def _blocks(self, numbers: Integers) -> Iterator[tuple[int, Tensor]]:
+        """The embeddings of some row numbers block by block, each with the position of its first row."""
         step = max(1, _NUMBERS_AT_ONCE // self.width)
-        if isinstance(rows, slice):
-            first, last, stride = rows.indices(self._stored)
-            if stride == 1:
-                for start in range(first, last, step):
-                    yield start - first, self._read(slice(start, min(start + step, last)))
-                return
-            rows = np.arange(first, last, stride)
-        for start in range(0, len(rows), step):
-            yield start, self._read(rows[start : start + step])
+        for start in range(0, len(numbers), step):
+            yield start, self._read(numbers[start : start + step])
 
-    def _read(self, rows: RowsOf) -> Tensor:
-        if isinstance(rows, slice):
-            start = 0
-            for part in self._parts:
-                if start <= rows.start and rows.stop <= start + part.count:
-                    return part.read(slice(rows.start - start, rows.stop - start))
-                start += part.count
-            rows = np.arange(rows.start, rows.stop)
+    def _read(self, numbers: Integers) -> Tensor:
         if len(self._parts) == 1:
-            return self._parts[0].read(rows)
-        block = torch.empty((len(rows), self.width), dtype=torch.float64)
-        start = 0
+            return self._parts[0].read(numbers)
+        block = torch.empty((len(numbers), self.width), dtype=torch.float64)
+        first = 0
         for part in self._parts:
-            inside = np.flatnonzero((rows >= start) & (rows < start + part.count))
+            inside = np.flatnonzero((numbers >= first) & (numbers < first + part.count))
             if len(inside):
-                block[torch.from_numpy(inside)] = part.read(rows[inside] - start)
-            start += part.count
+                block[torch.from_numpy(inside)] = part.read(numbers[inside] - first)
+            first += part.count
         return block
 
 
@@ -192,7 +177,7 @@ def read_directions(*embeddings: Tensor | NDArray[np.number], memory: float = 50
 
     # One pass over all rows: they are checked, their lengths computed, and the unit vectors kept if they fit.
     def read(first: int, last: int) -> None:
-        for offset, block in stored._blocks(slice(first, last)):
+        for offset, block in stored._blocks(np.arange(first, last)):
             rows = slice(first + offset, first + offset + len(block))
             norms[rows] = _norms(_integer_units(block)) if writer is None else writer.write(rows.start, block)
 
@@ -228,16 +213,16 @@ class _Part:
         self.count, self.width = map(int, self.source.shape)
         self._mapping = None if isinstance(self.source, Tensor) else _mapping_of(self.source)
 
-    def read(self, rows: RowsOf) -> Tensor:
+    def read(self, rows: Integers) -> Tensor:
         """A copy of some rows in float64.
 
         Raises: BatchError for a value that is not finite
         """
         if isinstance(self.source, Tensor):
-            index = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(self.source.device)
-            block = self.source[index].to("cpu", torch.float64, copy=True)
+            index = torch.from_numpy(rows).to(self.source.device)
+            block = self.source[index].to("cpu", torch.float64)
         else:
-            block = torch.from_numpy(np.array(self.source[rows], dtype=np.float64))
+            block = torch.from_numpy(np.asarray(self.source[rows], dtype=np.float64))
             if self._mapping is not None:
                 # Pages that were read count as memory of this process until they are released.
                 self._mapping.madvise(mmap.MADV_DONTNEED)
@@ -245,8 +230,7 @@ class _Part:
         if not torch.isfinite(block.sum()):
             finite = torch.isfinite(block).all(dim=1)
             if not finite.all():
-                position = int((~finite).nonzero()[0])
-                row = rows.start + position if isinstance(rows, slice) else int(rows[position])
+                row = rows[int((~finite).nonzero()[0])]
                 raise BatchError(
                     f"embedding {row} holds a value that is not finite", hint="Remove rows with NaN or inf."
                 )

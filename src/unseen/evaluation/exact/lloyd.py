@@ -119,8 +119,8 @@ def _error(width: int) -> float:
 
     Let u = 2^-24 and g(n) = n u / (1 - n u). A sum of d products is off by at most g(d) |x| |c|, in any order of
     summation, with or without fused steps; rounding x and c to float32 makes it g(d + 2), subtracting |c|^2 / 2, itself
-    rounded, g(d + 3) |x| |c| + g(2) |c|^2 / 2. Lengths exceed 1 by at most sqrt(d) 2^-27, from the rounding to whole
-    numbers. All of it is below g(d + 5) for any width in use; the rest of g(d + 8) covers the comparisons themselves.
+    rounded, g(d + 3) |x| |c| + g(2) |c|^2 / 2. Lengths exceed 1 by at most sqrt(d) 2^-27, from the rounding to
+    integers. All of it is below g(d + 5) for any width in use; the rest of g(d + 8) covers the comparisons themselves.
     """
     if torch.get_float32_matmul_precision() != "highest":
         return math.inf  # the user allowed products of lower precision: everything is decided in float64

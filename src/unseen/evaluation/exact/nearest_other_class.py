@@ -4,7 +4,6 @@ One pass over square tiles of float32 similarities; what float32 cannot decide i
 by a given order of the rows (by content), never by where a row is stored.
 """
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from unseen.evaluation.exact.directions import Directions
 from unseen.evaluation.exact.inputs import Table
 from unseen.evaluation.exact.threads import run_serially
 from unseen.evaluation.exact.thresholds import EXCLUDED, error_bound
-from unseen.evaluation.exact.tiles import SIDE, QueryGallery, tiles
+from unseen.evaluation.exact.tiles import SIDE, ClassSpans, QueryGallery, tiles
 
 # With more undecided pairs in a tile, it is faster to multiply the whole tile again.
 _MANY_PAIRS = 2**15
@@ -68,7 +67,7 @@ def match_other_classes(
     with bar_when_long("failures") as progress:
         for tile in tiles(query_gallery, run_serially, memory=memory, side=side, is_symmetric=is_symmetric):
             query_gallery.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
-            search.exclude_own_class(tile.similarity, tile.rows, tile.columns)
+            search.spans.exclude(tile.similarity, tile.rows, tile.columns, EXCLUDED)
             highest = search.update_nearest(tile.similarity, tile.rows, tile.columns)
             is_mirrored = is_symmetric and tile.rows != tile.columns
             if is_mirrored:
@@ -87,10 +86,7 @@ class _Search:
     def __init__(self, query_gallery: QueryGallery, table: Table, rank: Integers, count: int, threshold: float) -> None:
         self.query_gallery, self.directions = query_gallery, query_gallery.directions
         self.rank, self.count, self.threshold = rank, count, threshold
-        self.query_classes = table.classes[query_gallery.queries]
-        self.item_classes = table.classes[query_gallery.gallery]
-        self.firsts = np.searchsorted(self.item_classes, self.query_classes)
-        self.ends = np.searchsorted(self.item_classes, self.query_classes, side="right")
+        self.spans = ClassSpans.of(table.classes[query_gallery.queries], table.classes[query_gallery.gallery])
         is_query, is_item = np.zeros((2, len(rank)), dtype=bool)
         is_query[query_gallery.queries], is_item[query_gallery.gallery] = True, True
         self.is_both = is_query & is_item
@@ -103,15 +99,6 @@ class _Search:
         self.nearest = np.full(queries, -1)
         self.near_duplicates = Pairs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
         self.near_duplicate_count = 0
-
-    def exclude_own_class(self, similarity: Tensor, rows: slice, columns: slice) -> None:
-        """Exclude the items of each query's class; queries and items are sorted by class."""
-        bounds = [0, *(np.flatnonzero(np.diff(self.query_classes[rows])) + 1).tolist(), rows.stop - rows.start]
-        for start, stop in pairwise(bounds):
-            first = max(int(self.firsts[rows.start + start]), columns.start)
-            end = min(int(self.ends[rows.start + start]), columns.stop)
-            if first < end:
-                similarity[start:stop, first - columns.start : end - columns.start] = EXCLUDED
 
     def update_nearest(self, similarity: Tensor, rows: slice, columns: slice) -> Tensor:
         """Update the nearest items of some queries; returns the highest similarity of each in this tile."""
@@ -144,9 +131,7 @@ class _Search:
     def _update_exactly(self, chosen: Integers, rows: slice, columns: slice) -> None:
         exact = self.query_gallery.exact(rows, columns)
         self.query_gallery.exclude(exact, rows, columns, -np.inf)
-        exact[
-            torch.from_numpy(self.query_classes[rows])[:, None] == torch.from_numpy(self.item_classes[columns])
-        ] = -np.inf
+        self.spans.exclude(exact, rows, columns, -np.inf)
         # NumPy's argmax is the first of equal ones.
         items = exact.numpy().argmax(axis=1)[chosen]
         self._take(chosen + rows.start, items + columns.start, exact.numpy()[chosen, items])

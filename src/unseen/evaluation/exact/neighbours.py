@@ -30,9 +30,9 @@ class Neighbours(NamedTuple):
 
 
 class _Nearest(NamedTuple):
-    """Places in the gallery and similarities, nearest first, one row per query."""
+    """Positions in the gallery and similarities, nearest first, one row per query."""
 
-    places: Integers
+    positions: Integers
     similarities: Floats
 
 
@@ -63,7 +63,7 @@ def nearest_neighbours(
         nearest = nearest_by_screening(query_gallery, k, memory=memory)
     else:
         nearest = nearest_by_sorting(query_gallery, k, np.arange(len(table.queries)))
-    indices = query_gallery.gallery[nearest.places]
+    indices = query_gallery.gallery[nearest.positions]
     right = table.classes[indices] == table.classes[table.queries][:, None]
     return Neighbours(indices, np.clip(nearest.similarities, -1.0, 1.0), right)
 
@@ -80,8 +80,8 @@ def nearest_by_sorting(query_gallery: QueryGallery, k: int, queries: Integers) -
         similarity *= torch.from_numpy(inverse_norms[block.queries])[:, None]
         block.exclude(similarity, rows, columns, -np.inf)
         for number, row in enumerate(similarity.numpy(), start=start):
-            places = _largest(row, k)
-            nearest.places[number], nearest.similarities[number] = places, row[places]
+            positions = _largest(row, k)
+            nearest.positions[number], nearest.similarities[number] = positions, row[positions]
     return nearest
 
 
@@ -120,7 +120,7 @@ def nearest_by_screening(query_gallery: QueryGallery, k: int, *, memory: float, 
                 run(collect, len(similarity))
                 done += similarity.size
                 progress(done, total, "")
-            parts.append(_decide(block, k, largest.values, largest.places, largest.filled, margin))
+            parts.append(_decide(block, k, largest.values, largest.positions, largest.filled, margin))
     return _Nearest(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
@@ -128,11 +128,11 @@ def _decide(
     query_gallery: QueryGallery,
     k: int,
     values: NDArray[np.float32],
-    places: NDArray[np.int32],
+    positions: NDArray[np.int32],
     filled: NDArray[np.int32],
     margin: float,
 ) -> _Nearest:
-    """The nearest of the collected items, by exact similarity and then by place."""
+    """The nearest of the collected items, by exact similarity and then by position."""
     nearest = _Nearest(np.empty((len(filled), k), dtype=np.int64), np.empty((len(filled), k)))
     # Too many items of nearly one similarity to collect: copies, or a collapsed model.
     crowded, clear = np.flatnonzero(filled < 0), np.flatnonzero(filled >= 0)
@@ -143,12 +143,12 @@ def _decide(
     last = values.shape[1] - k
     is_near = values >= np.partition(values, last, axis=1)[:, last, None] - margin
     is_near[crowded] = False
-    rows, items = np.nonzero(is_near)[0], places[is_near].astype(np.int64)
+    rows, items = np.nonzero(is_near)[0], positions[is_near].astype(np.int64)
     similarity = _similarities(query_gallery, rows, items)
     order = np.lexsort((items, -similarity, rows))
     firsts = np.searchsorted(rows, clear)
     chosen = order[firsts[:, None] + np.arange(k)]
-    nearest.places[clear], nearest.similarities[clear] = items[chosen], similarity[chosen]
+    nearest.positions[clear], nearest.similarities[clear] = items[chosen], similarity[chosen]
     return nearest
 
 
@@ -166,7 +166,7 @@ def _similarities(query_gallery: QueryGallery, rows: Integers, items: Integers) 
 
 
 def _largest(values: Floats, k: int) -> Integers:
-    """Places of the k largest values, ordered by value and then by place."""
+    """Positions of the k largest values, ordered by value and then by position."""
     if k == 0:
         return np.empty(0, dtype=np.int64)
     threshold = np.partition(values, len(values) - k)[len(values) - k]

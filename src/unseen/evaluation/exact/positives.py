@@ -11,7 +11,7 @@ from unseen.evaluation.exact.inputs import Table
 from unseen.evaluation.exact.kernels.compile import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads
 from unseen.evaluation.exact.thresholds import Side, side
-from unseen.evaluation.exact.tiles import QueryGallery
+from unseen.evaluation.exact.tiles import ClassSpans, QueryGallery
 
 # Small classes are compared several at a time, this many queries together.
 _QUERIES_AT_ONCE = 64
@@ -27,7 +27,7 @@ class Positives(NamedTuple):
     =============  ====================================================================================
     query_gallery  queries and gallery in that order
     order          position of each query among the queries of the table
-    firsts, ends   the items of query q's class are the items from ``firsts[q]`` to ``ends[q]`` of the gallery
+    spans          where the items of each query's class stand in the gallery
     starts         query q has the similarities from ``starts[q]`` to ``starts[q + 1]``
     similarities   ascending within each query, the queries one after another
     =============  ====================================================================================
@@ -35,8 +35,7 @@ class Positives(NamedTuple):
 
     query_gallery: QueryGallery
     order: Integers
-    firsts: Integers
-    ends: Integers
+    spans: ClassSpans
     starts: Integers
     similarities: Floats
 
@@ -44,18 +43,8 @@ class Positives(NamedTuple):
         """Write a value where an item is of the query's class or is no candidate, so that negatives remain."""
         if self.query_gallery.query_groups is not None:
             self.query_gallery.exclude(similarity, rows, columns, value)
-        # Classes ascend in both, so most tiles hold no pair of one class; the query itself is of its class.
-        if self.firsts[rows.start] >= columns.stop or self.ends[rows.stop - 1] <= columns.start:
-            return
-        firsts = np.maximum(self.firsts[rows], columns.start) - columns.start
-        ends = np.minimum(self.ends[rows], columns.stop) - columns.start
-        inside = np.flatnonzero(firsts < ends)
-        if len(inside) == 0:
-            return
-        # Queries of one class are adjacent and have the same span: one rectangle per class.
-        bounds = np.flatnonzero(np.diff(firsts[inside])) + 1
-        for run in np.split(inside, bounds):
-            similarity[int(run[0]) : int(run[-1]) + 1, int(firsts[run[0]]) : int(ends[run[0]])] = value
+        # The query itself is of its class.
+        self.spans.exclude(similarity, rows, columns, value)
 
     def compared_with_each_other(self) -> tuple[Integers, Integers]:
         """For each positive: positives of its query above it, and equally similar ones, itself included."""
@@ -80,32 +69,28 @@ def find_positives(table: Table, *, memory: float) -> Positives:
     order = np.lexsort((table.queries, number[table.classes[table.queries]]))
     gallery = table.gallery[np.lexsort((table.gallery, number[table.classes[table.gallery]]))]
     query_gallery = QueryGallery.from_table(table, table.queries[order], gallery)
-    query_classes, item_classes = number[table.classes[query_gallery.queries]], number[table.classes[gallery]]
-    firsts = np.searchsorted(item_classes, query_classes)
-    ends = np.searchsorted(item_classes, query_classes, side="right")
+    spans = ClassSpans.of(number[table.classes[query_gallery.queries]], number[table.classes[gallery]])
 
-    find = _by_compiled_loops if _is_worth_compiling(query_gallery, firsts, ends) else _by_sorting
-    counts, similarities = find(query_gallery, firsts, ends, memory)
-    return Positives(query_gallery, order, firsts, ends, np.append(0, np.cumsum(counts)), similarities)
+    find = _by_compiled_loops if _is_worth_compiling(query_gallery, spans) else _by_sorting
+    counts, similarities = find(query_gallery, spans, memory)
+    return Positives(query_gallery, order, spans, np.append(0, np.cumsum(counts)), similarities)
 
 
-def _is_worth_compiling(query_gallery: QueryGallery, firsts: Integers, ends: Integers) -> bool:
+def _is_worth_compiling(query_gallery: QueryGallery, spans: ClassSpans) -> bool:
     """Whether compiled loops are worth loading; for large classes, matrix products are faster than loops."""
     queries = len(query_gallery.queries)
     return (
         IS_COMPILED
         and queries * len(query_gallery.gallery) >= _MANY_PAIRS
-        and int((ends - firsts).sum()) <= _LARGE_CLASS * queries
+        and int((spans.ends - spans.firsts).sum()) <= _LARGE_CLASS * queries
     )
 
 
-def _by_compiled_loops(
-    query_gallery: QueryGallery, firsts: Integers, ends: Integers, memory: float
-) -> tuple[Integers, Floats]:
+def _by_compiled_loops(query_gallery: QueryGallery, spans: ClassSpans, memory: float) -> tuple[Integers, Floats]:
     """The number of positives of each query, and their similarities."""
     from unseen.evaluation.exact.kernels.screening import PositiveSpans, similarities_to_positives
 
-    directions = query_gallery.directions
+    (firsts, ends), directions = spans, query_gallery.directions
     inverse_norms = directions.inverse_norms.numpy()
     # A query that is in the gallery stands among the items of its class.
     sizes = ends - firsts - (query_gallery.self_position >= 0)
@@ -123,7 +108,7 @@ def _by_compiled_loops(
         for first in range(start, stop, step):
             rows = slice(first, min(first + step, stop))
             columns = slice(int(firsts[rows.start]), int(ends[rows.stop - 1]))
-            spans = PositiveSpans(
+            positions = PositiveSpans(
                 firsts[rows] - columns.start,
                 ends[rows] - columns.start,
                 query_gallery.self_position[rows] - columns.start,
@@ -131,21 +116,20 @@ def _by_compiled_loops(
                 item_groups[columns],
             )
             queries, items = side_of(query_gallery.queries[rows]), side_of(query_gallery.gallery[columns])
-            similarities_to_positives(queries, items, spans, starts[rows], similarities, counts[rows])
+            similarities_to_positives(queries, items, positions, starts[rows], similarities, counts[rows])
 
     with run_in_threads() as run:
         run(find, len(firsts))
     if len(item_groups):
-        # Items of the query's own group left their places unused.
+        # Items of the query's own group left their slots unused.
         is_used = np.arange(len(similarities)) - np.repeat(starts, sizes) < np.repeat(counts, sizes)
         similarities = similarities[is_used]
     return counts, similarities
 
 
-def _by_sorting(
-    query_gallery: QueryGallery, firsts: Integers, ends: Integers, memory: float
-) -> tuple[Integers, Floats]:
+def _by_sorting(query_gallery: QueryGallery, spans: ClassSpans, memory: float) -> tuple[Integers, Floats]:
     """The same from matrix products whose rows are sorted; no compiled loops."""
+    firsts, ends = spans
     counts, similarities = [np.zeros(0, dtype=np.int64)], [np.empty(0)]
     start = 0
     while start < len(firsts):

@@ -108,7 +108,7 @@ class Ranks:
         return np.bincount(query, weights=terms, minlength=len(self.positives)).astype(np.float64)
 
     def everywhere(self, k: int) -> Integers:
-        """The same number of places k for each query."""
+        """The same cut-off k for each query."""
         return np.full(len(self.positives), k)
 
     def per_positive(self, sums: Floats) -> Floats:

@@ -101,6 +101,34 @@ class QueryGallery:
         return max(memory * 1e6 - self.directions.bytes, memory * 1e6 / 2)
 
 
+class ClassSpans(NamedTuple):
+    """For each query: its class is that of the items from ``firsts`` to ``ends``; both are sorted by class."""
+
+    firsts: Integers
+    ends: Integers
+
+    @classmethod
+    def of(cls, query_classes: Integers, item_classes: Integers) -> "ClassSpans":
+        """The spans of sorted classes."""
+        firsts = np.searchsorted(item_classes, query_classes)
+        return cls(firsts, np.searchsorted(item_classes, query_classes, side="right"))
+
+    def exclude(self, similarity: Tensor, rows: slice, columns: slice, value: float) -> None:
+        """Write a value where query and item are of one class."""
+        # Classes ascend in both, so most tiles hold no pair of one class.
+        if self.firsts[rows.start] >= columns.stop or self.ends[rows.stop - 1] <= columns.start:
+            return
+        firsts = np.maximum(self.firsts[rows], columns.start) - columns.start
+        ends = np.minimum(self.ends[rows], columns.stop) - columns.start
+        inside = np.flatnonzero(firsts < ends)
+        if len(inside) == 0:
+            return
+        # Queries of one class are adjacent and have the same span: one rectangle per class.
+        bounds = np.flatnonzero(np.diff(firsts[inside])) + 1
+        for run in np.split(inside, bounds):
+            similarity[int(run[0]) : int(run[-1]) + 1, int(firsts[run[0]]) : int(ends[run[0]])] = value
+
+
 def tiles(
     query_gallery: QueryGallery, run: Run, *, memory: float, side: int = SIDE, is_symmetric: bool = False
 ) -> Iterator[Tile]:

@@ -18,8 +18,8 @@ from unseen.evaluation.exact.ranks import Ranks
 from unseen.evaluation.scores.base import Score
 
 
-def expected_precision_sum(ranks: Ranks, places: Integers) -> Floats:
-    r"""Expected value of the sum of Prec(i) rel(i) over the first ``places[q]`` ranks of each query q.
+def expected_precision_sum(ranks: Ranks, cutoffs: Integers) -> Floats:
+    r"""Expected value of the sum of Prec(i) rel(i) over the first ``cutoffs[q]`` ranks of each query q.
 
     In a tied group behind n items and b positives, with t items and r positives, rank n + j holds a positive with
     probability r / t, and then (j - 1)(r - 1) / (t - 1) positives of the group are expected before it:
@@ -30,15 +30,15 @@ def expected_precision_sum(ranks: Ranks, places: Integers) -> Floats:
     :math:`\sum_j (j-1)/(n+j) = m - (n + 1) h`.
     """
     groups = ranks.groups
-    places_left = places[groups.query] - groups.before
-    # The first few places reach hardly any positive of most queries: nothing is computed for the others.
-    reached = np.flatnonzero(places_left > 0)
+    remaining = cutoffs[groups.query] - groups.before
+    # The first few ranks reach hardly any positive of most queries: nothing is computed for the others.
+    reached = np.flatnonzero(remaining > 0)
     before, size, positives_before = groups.before[reached], groups.size[reached], groups.positives_before[reached]
     terms = (positives_before + 1) / (before + 1)
     tied = np.flatnonzero(size > 1)
     if len(tied):
         before, size, positives_before = before[tied], size[tied], positives_before[tied]
-        positives, inside = groups.positives[reached][tied], np.minimum(places_left[reached][tied], size)
+        positives, inside = groups.positives[reached][tied], np.minimum(remaining[reached][tied], size)
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, ranks.candidates.max() + 1))])
         sums = harmonic[before + inside] - harmonic[before]
         slope = (positives - 1) / (size - 1)

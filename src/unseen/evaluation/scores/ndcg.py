@@ -9,23 +9,23 @@ from unseen.evaluation.exact.ranks import Ranks
 from unseen.evaluation.scores.base import Score
 
 
-def expected_gain(ranks: Ranks, places: Integers) -> Floats:
-    r"""Expected discounted gain of the first ``places[q]`` ranks: the sum of rel(i) / log2(i + 1).
+def expected_gain(ranks: Ranks, cutoffs: Integers) -> Floats:
+    r"""Expected discounted gain of the first ``cutoffs[q]`` ranks: the sum of rel(i) / log2(i + 1).
 
-    In a tied group of t items behind n others, of which m places count, each positive stands on each place with
+    In a tied group of t items behind n others, of which m ranks count, each positive stands at each rank with
     probability 1 / t: it gains :math:`\frac1t \sum_{j=1}^{m} 1 / \log_2(n + j + 1)`.
     """
     sums = _discount_sums(int(ranks.candidates.max(initial=0)))
-    places_left = places[ranks.query] - ranks.above
-    reached = np.flatnonzero(places_left > 0)
+    remaining = cutoffs[ranks.query] - ranks.above
+    reached = np.flatnonzero(remaining > 0)
     above, tied = ranks.above[reached], ranks.tied[reached]
-    gains = (sums[above + np.minimum(places_left[reached], tied)] - sums[above]) / tied
+    gains = (sums[above + np.minimum(remaining[reached], tied)] - sums[above]) / tied
     return ranks.sum_by_query(ranks.query[reached], gains)
 
 
-def _discount_sums(places: int) -> Floats:
-    """Sums of the first 0, 1, ..., ``places`` discounts 1 / log2(i + 1)."""
-    return np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, places + 2)))])
+def _discount_sums(cutoff: int) -> Floats:
+    """Sums of the first 0, 1, ..., ``cutoff`` discounts 1 / log2(i + 1)."""
+    return np.concatenate([[0.0], np.cumsum(1.0 / np.log2(np.arange(2, cutoff + 2)))])
 
 
 @score("ndcg")
@@ -48,8 +48,8 @@ class NDCG(Score):
 
     def __call__(self, ranks: Ranks) -> Floats:
         """One value per query."""
-        places = ranks.candidates if self.k is None else ranks.everywhere(self.k)
-        best = np.minimum(ranks.positives, places)
+        cutoffs = ranks.candidates if self.k is None else ranks.everywhere(self.k)
+        best = np.minimum(ranks.positives, cutoffs)
         ideal = _discount_sums(int(best.max(initial=0)))[best]
         # Differences of sums are rounded; no ranking may exceed the best one.
-        return np.minimum(expected_gain(ranks, places) / np.where(best > 0, ideal, 1.0), 1.0)
+        return np.minimum(expected_gain(ranks, cutoffs) / np.where(best > 0, ideal, 1.0), 1.0)

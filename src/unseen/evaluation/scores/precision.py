@@ -17,18 +17,18 @@ from unseen.evaluation.exact.ranks import Ranks
 from unseen.evaluation.scores.base import Score
 
 
-def expected_hits(ranks: Ranks, places: Integers) -> Floats:
-    """Expected number of positives among the first ``places[q]`` places of each query q.
+def expected_hits(ranks: Ranks, cutoffs: Integers) -> Floats:
+    """Expected number of positives among the first ``cutoffs[q]`` ranks of each query q.
 
-    In a tied group of t items of which m places count, each positive is among them with probability m / t.
+    In a tied group of t items of which m ranks count, each positive is among them with probability m / t.
     """
-    places_left = places[ranks.query] - ranks.above
-    # The first few places reach hardly any positive of most queries: nothing is computed for the others.
-    reached = np.flatnonzero(places_left > 0)
+    remaining = cutoffs[ranks.query] - ranks.above
+    # The first few ranks reach hardly any positive of most queries: nothing is computed for the others.
+    reached = np.flatnonzero(remaining > 0)
     tied = ranks.tied[reached]
-    hits = ranks.sum_by_query(ranks.query[reached], np.minimum(places_left[reached], tied) / tied)
-    # Rounding must not put more than k positives into k places.
-    return np.minimum(hits, places)
+    hits = ranks.sum_by_query(ranks.query[reached], np.minimum(remaining[reached], tied) / tied)
+    # Rounding must not put more than k positives into k ranks.
+    return np.minimum(hits, cutoffs)
 
 
 @score("precision")

@@ -9,16 +9,16 @@ from unseen.evaluation.exact.ranks import Ranks
 from unseen.evaluation.scores.base import Score
 
 
-def hit_probability(ranks: Ranks, places: Integers) -> Floats:
-    r"""Probability that at least one positive is among the first ``places[q]`` places of each query q.
+def hit_probability(ranks: Ranks, cutoffs: Integers) -> Floats:
+    r"""Probability that at least one positive is among the first ``cutoffs[q]`` ranks of each query q.
 
-    Only the nearest tied group with a positive matters. With t items, r positives and m places inside the group, m
+    Only the nearest tied group with a positive matters. With t items, r positives and m ranks inside the group, m
     items drawn without replacement miss all positives with probability :math:`\prod_{i<r} (t - m - i) / (t - i)`.
     """
     query, before, size, positives, _ = ranks.nearest_groups
-    inside = np.clip(places[query] - before, 0, size)
+    inside = np.clip(cutoffs[query] - before, 0, size)
     miss = np.where(inside > 0, 0.0, 1.0)
-    # A hit is uncertain only where there are fewer places than negatives.
+    # A hit is uncertain only where there are fewer ranks than negatives.
     uncertain = np.flatnonzero((inside > 0) & (inside <= size - positives))
     size, positives, inside = size[uncertain], positives[uncertain], inside[uncertain]
     # The formula is symmetric in m and r; the smaller of the two needs fewer factors.

@@ -8,8 +8,8 @@ from unseen.evaluation.exact.ranks import Ranks
 from unseen.evaluation.scores.base import Score
 
 
-def expected_reciprocal(ranks: Ranks, places: Integers) -> Floats:
-    r"""Expected value of 1 / (rank of the first positive) of each query q, 0 for a rank beyond ``places[q]``.
+def expected_reciprocal(ranks: Ranks, cutoffs: Integers) -> Floats:
+    r"""Expected value of 1 / (rank of the first positive) of each query q, 0 for a rank beyond ``cutoffs[q]``.
 
     Only the nearest tied group with a positive matters. Behind n items, with t items and r positives in the group, the
     first positive is the j-th of the group with probability :math:`p_j`:
@@ -19,12 +19,12 @@ def expected_reciprocal(ranks: Ranks, places: Integers) -> Floats:
     """
     groups = ranks.nearest_groups
     values = np.zeros(len(ranks.positives))
-    reached = places[groups.query] > groups.before
+    reached = cutoffs[groups.query] > groups.before
     values[groups.query[reached]] = 1.0 / (groups.before[reached] + 1)
     tied = groups.size > 1
     query = groups.query[tied]
-    kinds = np.stack([groups.before[tied], groups.size[tied], groups.positives[tied], places[query]])
-    # A collapsed model has thousands of places to sum over, but few distinct groups.
+    kinds = np.stack([groups.before[tied], groups.size[tied], groups.positives[tied], cutoffs[query]])
+    # A collapsed model has thousands of ranks to sum over, but few distinct groups.
     (before, size, positives, last), kind_of = np.unique(kinds, axis=1, return_inverse=True)
     lengths = np.clip(last - before, 0, size - positives + 1)
     longest = np.argsort(-lengths, kind="stable")
@@ -33,7 +33,7 @@ def expected_reciprocal(ranks: Ranks, places: Integers) -> Floats:
     for step in range(1, int(lengths.max(initial=0)) + 1):
         left = int(np.searchsorted(-lengths, -step, side="right"))
         sums[:left] += probability[:left] / (before[:left] + step)
-        # After the last place of a group the probability is 0, and so is the denominator.
+        # After the last rank of a group the probability is 0, and so is the denominator.
         probability[:left] *= (size - positives - step + 1)[:left] / np.maximum(size[:left] - step, 1)
     in_order = np.empty_like(sums)
     in_order[longest] = sums

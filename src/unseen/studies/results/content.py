@@ -1,4 +1,4 @@
-"""What a report is made of: plain data, so that a report is a pure function of it."""
+"""The stored results that a report shows, as plain data: a report is a pure function of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ MAY_DIFFER = ("method", "loss", "miner", "robust", "seed")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Row:
-    """One measured cell: a method with one seed on one split of one data set.
+    """The result of one cell: a method with one seed on one split of one data set.
 
-    =============  ====================================================================================
-    is_trained     False for rows that show what is there without learning (raw pixels, untrained network)
+    =============  =============================================================================================
+    is_trained     False for reference rows without training (raw pixels, an untrained network)
     counts         "queries", "classes", "gallery", "queries without positives", ...
     definitions    a sentence for each score
-    intervals      for each score where it would lie on other classes of the same kind
-    history        {"epoch", "step", "loss", "validation": {score: value} or absent, "seconds"} an epoch
+    intervals      for each score, its interval over classes
+    history        per epoch {"epoch", "step", "loss", "validation": {score: value} or absent, "seconds"}
     protocol       nested: everything that the scores depend on
-    shown          embeddings and neighbours to draw, where they were kept
-    draws          the scores in each draw of classes, where they were kept: for paired differences
-    =============  ====================================================================================
+    sample         embeddings and neighbours to draw, where they were stored
+    draws          the scores in each bootstrap draw of classes, where they were stored: for paired differences
+    =============  =============================================================================================
     """
 
     data: str
@@ -38,14 +38,14 @@ class Row:
     history: Sequence[Mapping[str, Any]] = ()
     protocol: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    shown: ReportSample | None = None
+    sample: ReportSample | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     draws: Draws | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed:
-    """A cell that gave no scores: its labels (data, split, method, seed) and one sentence that says why."""
+class FailedCell:
+    """A cell without scores: its labels (data, split, method, seed) and one sentence that says why."""
 
     labels: tuple[str, ...]
     sentence: str
@@ -53,7 +53,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Picture:
-    """An analysis as a report shows it: its picture as a data address, its remarks, and its numbers as texts."""
+    """An analysis as a report shows it: its picture as a data URI, its remarks, and its numbers as strings."""
 
     name: str
     address: str
@@ -66,27 +66,27 @@ class Picture:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Content:
-    """All that one report shows.
+    """Everything that one report shows.
 
-    ==================  ===============================================================================
+    ==================  =================================================================================
     main_score          the score that ranks; where no row has it, the first score of the first row
-    lower_is_better     scores of which less is better
-    not_shares          scores that are no share of anything, so not to be read in per cent
-    structure_scores    scores of how an embedding is built (densities, spectra), not of what it finds
-    retrieval_scores    scores of what it finds
+    lower_is_better     scores of which lower is better
+    not_shares          scores that are not shares and so not shown in per cent
+    structure_scores    scores of the structure of an embedding (densities, spectra)
+    retrieval_scores    scores of retrieval
     split_descriptions  for a split label, words that follow "On": "characters never seen in training"
     compare_with        the untrained method that maps and neighbours show beside the best one
     may_differ          protocol fields (a component of the path) in which ranked rows may differ
-    baseline            the method that paired differences of the others are taken to; "" for none
-    pictures            analyses of the study, drawn before
-    ==================  ===============================================================================
+    baseline            the method that others are compared with in paired differences; "" for none
+    pictures            finished analyses of the study
+    ==================  =================================================================================
     """
 
     title: str
     version: str
     rows: Sequence[Row]
     description: str = ""
-    failed: Sequence[Failed] = ()
+    failed: Sequence[FailedCell] = ()
     main_score: str = "recall@1"
     lower_is_better: Sequence[str] = ()
     not_shares: Sequence[str] = ()

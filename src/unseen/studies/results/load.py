@@ -1,8 +1,8 @@
-"""From a study's or a run's folder to the content of its report."""
+"""Load the stored results of a study's or a run's folder."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import unseen
 from unseen.core.config import Record
@@ -10,15 +10,15 @@ from unseen.core.errors import DataError
 from unseen.core.registry import score
 from unseen.runs.recipe import label_of
 from unseen.runs.run_folder import RunFolder
-from unseen.studies.results.content import MAY_DIFFER, Content, Failed, Row
+from unseen.studies.results.content import MAY_DIFFER, Content, FailedCell, Row
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store
 
 
 def load_content(folder: Path) -> Content:
-    """The content of the report on a study or on a run, whatever of it is finished.
+    """The results of a study or a run, as far as it is finished.
 
-    Raises: `DataError` for a folder that holds neither, or nothing finished yet
+    Raises: `DataError` for a folder that is neither, or where nothing is finished yet
     """
     if (folder / STORE).is_file():
         content = _of_study(folder)
@@ -26,16 +26,19 @@ def load_content(folder: Path) -> Content:
         content = _of_run(folder)
     else:
         raise DataError(
-            f"{folder} is no folder of a study or of a run", hint="Use what `unseen train` or `study` wrote."
+            f"{folder} is no folder of a study or of a run",
+            hint="Name a folder that `unseen train` or `unseen study` wrote.",
         )
     if not content.rows and not content.failed:
-        raise DataError(f"nothing in {folder} is finished yet", hint="Use the command that began it, to continue it.")
-    return content
+        raise DataError(
+            f"nothing in {folder} is finished yet", hint="Run the command that started it again to continue it."
+        )
+    return _with_score_facts(content)
 
 
 def _of_study(folder: Path) -> Content:
     with TemporaryDirectory() as temporary:
-        # A copy: a report that takes long to draw must not hold up the writers of the study.
+        # A copy, so that a slow report does not block the writers of the study.
         copy = Path(temporary) / STORE
         with Store(folder / STORE) as store:
             store.snapshot(copy)
@@ -50,9 +53,9 @@ def _of_study(folder: Path) -> Content:
         for result in results
     ]
     failed = [
-        Failed(
+        FailedCell(
             labels=(cell.data, cell.split, cell.method, f"seed {cell.seed}"),
-            sentence=state.error or "no reason was kept",
+            sentence=state.error or "no reason was stored",
         )
         for state in cells
         if state.state == "failed"
@@ -64,10 +67,9 @@ def _of_study(folder: Path) -> Content:
         rows=rows,
         failed=failed,
         split_descriptions=plan.get("described", {}),
-        # How many images of a class a batch holds belongs to a loss: proxies want one, pairs want several.
+        # The number of images per class in a batch belongs to a loss: one for proxies, several for pairs.
         may_differ=(*MAY_DIFFER, "per_class"),
         baseline=plan.get("baseline", ""),
-        **_facts(rows),
     )
 
 
@@ -80,31 +82,28 @@ def _of_run(folder: Path) -> Content:
     data = Path(recipe["data"].get("path", recipe["data"]["name"])).stem
     labels = (data, recipe["split"]["name"], method, recipe["seed"])
     row = _row(labels, run.result(), folder)
-    return Content(title=f"{method} on {data}", version=unseen.__version__, rows=[row], **_facts([row]))
+    return Content(title=f"{method} on {data}", version=unseen.__version__, rows=[row])
 
 
-def _facts(rows: list[Row]) -> dict[str, Any]:
-    """What is known of the scores: of which less is better, which are no shares, which tell of what."""
-    facts: dict[str, Any] = {
-        "lower_is_better": [],
-        "not_shares": [],
-        "structure_scores": [],
-        "retrieval_scores": [],
-    }
-    for name in dict.fromkeys(name for row in rows for name in row.scores):
-        known = name if name in score else name.rpartition("@")[0]
-        # A score of another version may be unknown here; it is then shown as it is.
-        if known not in score:
-            continue
-        about = {
-            "lower_is_better": not score[known].higher_is_better,
-            "not_shares": score[known].bounds != (0.0, 1.0),
-            "structure_scores": score[known].basis in ("structure", "spectrum") or known == "uniformity",
-            "retrieval_scores": score[known].basis == "ranks",
-        }
-        for fact, is_so in about.items():
-            facts[fact] += [name] if is_so else []
-    return facts
+def _with_score_facts(content: Content) -> Content:
+    """The content with what the registry knows of its scores: direction, range, and what they measure."""
+    known = {}
+    for name in dict.fromkeys(name for row in content.rows for name in row.scores):
+        base = name if name in score else name.rpartition("@")[0]
+        # A score of another version may be unknown here; it is shown without these facts.
+        if base in score:
+            known[name] = (base, score[base])
+    return replace(
+        content,
+        lower_is_better=[name for name, (_, facts) in known.items() if not facts.higher_is_better],
+        not_shares=[name for name, (_, facts) in known.items() if facts.bounds != (0.0, 1.0)],
+        structure_scores=[
+            name
+            for name, (base, facts) in known.items()
+            if facts.basis in ("structure", "spectrum") or base == "uniformity"
+        ],
+        retrieval_scores=[name for name, (_, facts) in known.items() if facts.basis == "ranks"],
+    )
 
 
 def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Row:
@@ -128,7 +127,7 @@ def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Ro
         history=content["history"],
         protocol=protocol,
         seconds=content["seconds"],
-        shown=RunFolder(folder).report_sample(),
-        # Cells of earlier versions kept no draws.
+        sample=RunFolder(folder).report_sample(),
+        # Cells of earlier versions have no draws.
         draws=RunFolder(folder).draws(),
     )

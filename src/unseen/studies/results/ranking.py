@@ -1,16 +1,17 @@
-"""Rankings: the rows of each data set and split, by method, with mean and standard deviation over seeds."""
+"""Rankings: the rows of each data set and split by method, with mean and standard deviation over seeds."""
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from unseen.core.text import flat, number, value_text
 from unseen.studies.results.content import Content, Row
 
-# Where un-trained rows must agree with the others: what is measured. How one trains does not concern them.
+# Protocol fields that say what is measured. Untrained rows must agree in these only: they have no training to compare.
 MEASURED = ("data", "data_set", "dataset", "split", "scores", "score", "definitions", "evaluation", "counts")
+MISSING = "–"
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """The mean; not a number where a value is not finite."""
+        """The mean; NaN where a value is not finite or there is none."""
         if not self.values or not all(map(math.isfinite, self.values)):
             return math.nan
         return math.fsum(self.values) / len(self.values)
@@ -33,10 +34,19 @@ class Summary:
             return None
         return math.sqrt(math.fsum((value - self.mean) ** 2 for value in self.values) / len(self.values))
 
+    def texts(self, *, percent: bool) -> tuple[str, str]:
+        """Mean and standard deviation as strings; "–" for a missing value.
+
+        >>> Summary((0.5, 0.7)).texts(percent=True), Summary((12.5,)).texts(percent=False)
+        (('60.0', '10.0'), ('12.5', '–'))
+        """
+        mean = number(self.mean, percent=percent) if self.values else MISSING
+        return mean, MISSING if self.deviation is None else number(self.deviation, percent=percent)
+
 
 @dataclass(frozen=True, eq=False)
-class Entry:
-    """A method in one table: its rows, one a seed."""
+class MethodScores:
+    """A method in one ranking: its rows, one per seed."""
 
     method: str
     is_trained: bool
@@ -45,7 +55,7 @@ class Entry:
 
     @property
     def seeds(self) -> int:
-        """How many seeds there are."""
+        """The number of seeds."""
         return len(self.rows)
 
     def summary(self, score: str) -> Summary:
@@ -53,17 +63,17 @@ class Entry:
         return Summary(tuple(float(row.scores[score]) for row in self.rows if score in row.scores))
 
     def interval(self, score: str) -> tuple[float, float] | None:
-        """The mean ends of the intervals of the seeds, where all of them have one: how classes differ, not seeds."""
-        found = [row.intervals.get(score) for row in self.rows if score in row.scores]
-        ends = [interval for interval in found if interval is not None]
-        if not ends or len(ends) < len(found):
+        """The interval over classes, its ends averaged over seeds; None unless every seed has one."""
+        intervals = [row.intervals.get(score) for row in self.rows if score in row.scores]
+        ends = [interval for interval in intervals if interval is not None]
+        if not ends or len(ends) < len(intervals):
             return None
         return math.fsum(low for low, _ in ends) / len(ends), math.fsum(high for _, high in ends) / len(ends)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A protocol field in which rows of one table differ: each value with the methods that have it."""
+    """A protocol field in which rows of one ranking differ: each value with the methods that have it."""
 
     path: tuple[str, ...]
     values: tuple[tuple[str, tuple[str, ...]], ...]
@@ -71,30 +81,43 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """One table: the methods of a data set and split, trained ones ranked, un-trained ones apart."""
+    """The methods of one data set and split: trained ones ranked, untrained ones listed apart."""
 
     data: str
     split: str
     main_score: str
     scores: tuple[str, ...]
     lower_is_better: frozenset[str]
-    trained: tuple[Entry, ...]
-    untrained: tuple[Entry, ...]
+    trained: tuple[MethodScores, ...]
+    untrained: tuple[MethodScores, ...]
     differences: tuple[Difference, ...]
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[MethodScores, ...]:
         """All methods, trained ones first."""
         return self.trained + self.untrained
 
     @cached_property
     def best(self) -> Mapping[str, float]:
-        """The best mean of each score among trained methods; nothing where they cannot be compared."""
+        """The best mean of each score among trained methods; empty where they cannot be compared."""
         if self.differences or len(self.trained) < 2:
             return {}
-        means = {score: [entry.summary(score).mean for entry in self.trained] for score in self.scores}
-        finite = {score: [mean for mean in found if math.isfinite(mean)] for score, found in means.items()}
-        return {s: min(found) if s in self.lower_is_better else max(found) for s, found in finite.items() if found}
+        best = {}
+        for score in self.scores:
+            means = [mean for entry in self.trained if math.isfinite(mean := entry.summary(score).mean)]
+            if means:
+                best[score] = min(means) if score in self.lower_is_better else max(means)
+        return best
+
+    def is_best(self, entry: MethodScores, score: str) -> bool:
+        """Whether a trained method has the best mean of a score."""
+        return entry.is_trained and entry.summary(score).mean == self.best.get(score)
+
+    @property
+    def why_unranked(self) -> str:
+        """A sentence that names the fields in which protocols differ; empty where they agree."""
+        fields = ", ".join(" › ".join(difference.path) for difference in self.differences)
+        return f"Not ranked: different protocols, rows differ in {fields}" if fields else ""
 
 
 def rankings(content: Content) -> tuple[Ranking, ...]:
@@ -114,7 +137,7 @@ def score_names(content: Content) -> tuple[str, ...]:
 
 
 def are_percentages(content: Content) -> dict[str, bool]:
-    """For each score whether all its finite values lie in [0, 1], so that it reads best in per cent."""
+    """For each score whether it is shown in per cent: all its finite values lie in [0, 1] and it is a share."""
     answer = {}
     for name in score_names(content):
         values = [row.scores[name] for row in content.rows if name in row.scores]
@@ -126,40 +149,41 @@ def are_percentages(content: Content) -> dict[str, bool]:
 def _ranking(content: Content, rows: Sequence[Row]) -> Ranking:
     names = tuple(name for name in score_names(content) if any(name in row.scores for row in rows))
     main = names[0] if names else content.main_score
-    is_low_best = main in content.lower_is_better
+    sign = 1 if main in content.lower_is_better else -1
     groups: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.method, row.is_trained), []).append(row)
+
+    def order(entry: MethodScores) -> tuple[bool, float, str]:
+        mean = entry.summary(main).mean
+        return (math.isnan(mean), sign * mean, entry.method)
+
     entries = [
-        Entry(method, is_trained, tuple(sorted(own, key=lambda row: row.seed)))
+        MethodScores(method, is_trained, tuple(sorted(own, key=lambda row: row.seed)))
         for (method, is_trained), own in groups.items()
     ]
-
-    def order(entry: Entry) -> tuple[bool, float, str]:
-        mean = entry.summary(main).mean
-        return (math.isnan(mean), mean if is_low_best else -mean, entry.method)
-
-    found = differences(rows, content.may_differ)
+    unequal = differences(rows, content.may_differ)
     trained = sorted((entry for entry in entries if entry.is_trained), key=order)
     means = [entry.summary(main).mean for entry in trained]
-    ranked = tuple(
-        entry if found or math.isnan(mean) else Entry(entry.method, True, entry.rows, rank=1 + means.index(mean))
-        for entry, mean in zip(trained, means, strict=True)
-    )
+    if not unequal:
+        trained = [
+            entry if math.isnan(mean) else replace(entry, rank=1 + means.index(mean))
+            for entry, mean in zip(trained, means, strict=True)
+        ]
     return Ranking(
         data=rows[0].data,
         split=rows[0].split,
         main_score=main,
         scores=names,
         lower_is_better=frozenset(content.lower_is_better),
-        trained=ranked,
+        trained=tuple(trained),
         untrained=tuple(sorted((entry for entry in entries if not entry.is_trained), key=order)),
-        differences=found,
+        differences=unequal,
     )
 
 
-def stamp(row: Row) -> dict[tuple[str, ...], str]:
-    """All that a row's scores depend on, as path -> words: protocol, score definitions, counts."""
+def protocol_fields(row: Row) -> dict[tuple[str, ...], str]:
+    """Everything that a row's scores depend on, as path -> string: protocol, score definitions, counts."""
     fields = {path: value_text(value) for path, value in flat(row.protocol).items()}
     fields.update({("definitions", name): sentence for name, sentence in row.definitions.items()})
     fields.update({("counts", name): value_text(count) for name, count in row.counts.items()})
@@ -167,38 +191,28 @@ def stamp(row: Row) -> dict[tuple[str, ...], str]:
 
 
 def differences(rows: Sequence[Row], may_differ: Sequence[str]) -> tuple[Difference, ...]:
-    """The protocol fields in which rows differ though rows of one ranking should not.
+    """The protocol fields in which rows of one ranking differ although they should not.
 
-    Fields below a name in `may_differ` are what is compared. Un-trained rows are not ranked: they are held only to
-    the fields that say what is measured, where they have them.
+    Fields below a name in `may_differ` are what is compared. Untrained rows are not ranked: they must agree only in the
+    fields that say what is measured, where they have them.
     """
-    stamps = [(row, stamp(row)) for row in rows]
-    paths = dict.fromkeys(path for _, fields in stamps for path in fields)
-    found = []
-    for path in paths:
+    by_row = [(row, protocol_fields(row)) for row in rows]
+    unequal = []
+    for path in dict.fromkeys(path for _, fields in by_row for path in fields):
         if any(part in may_differ for part in path):
             continue
         values: dict[str, list[Row]] = {}
-        for row, fields in stamps:
+        for row, fields in by_row:
             if row.is_trained or (path[0] in MEASURED and path in fields):
                 values.setdefault(fields.get(path, "not stated"), []).append(row)
         if len(values) > 1:
-            found.append(Difference(path, tuple((value, _who(own, rows)) for value, own in values.items())))
-    return tuple(found)
+            unequal.append(Difference(path, tuple((value, _method_names(own, rows)) for value, own in values.items())))
+    return tuple(unequal)
 
 
-def _who(own: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
+def _method_names(own: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
     """The methods of some rows; with the seed where only some seeds of a method are among them."""
     counts = Counter(row.method for row in rows)
     here = Counter(row.method for row in own)
     names = (r.method if here[r.method] == counts[r.method] else f"{r.method} seed {r.seed}" for r in own)
     return tuple(dict.fromkeys(names))
-
-
-def cell(entry: Entry, score: str, *, percent: bool) -> tuple[str, str]:
-    """Mean and standard deviation as text; "–" stands for what cannot be said."""
-    summary = entry.summary(score)
-    if not summary.values:
-        return "–", "–"
-    deviation = summary.deviation
-    return number(summary.mean, percent=percent), "–" if deviation is None else number(deviation, percent=percent)

@@ -101,10 +101,10 @@ def _count_by_bins(
     base = lows[0]
     scale = np.float32(np.float32(_BINS) / np.float32(highs[size - 1] - base))
     nothing, one, last = np.float32(0), np.float32(1), np.float32(_BINS + 2)
-    for place in range(entries.shape[0]):
-        position = np.float32(np.float32(np.float32(entries[place] - base) * scale) + one)
+    for entry in range(entries.shape[0]):
+        position = np.float32(np.float32(np.float32(entries[entry] - base) * scale) + one)
         position = position if position > nothing else nothing
-        bins[place] = np.int32(position if position < last else last)
+        bins[entry] = np.int32(position if position < last else last)
     # How many thresholds each bin exceeds; where that is uncertain, `beyond` plus the number it certainly exceeds.
     filled = 0
     for slot in range(size):
@@ -112,33 +112,33 @@ def _count_by_bins(
         upper = min(int(np.float32(np.float32(highs[slot] - base) * scale) + one), _BINS + 2)
         # Writes a few too many, which the next threshold overwrites.
         for start in range(filled, lower, _FILL):
-            for place in range(start, start + _FILL):
-                exceeded[place] = slot
-        for place in range(max(filled, lower), upper + 1):
-            exceeded[place] = beyond + slot
+            for entry in range(start, start + _FILL):
+                exceeded[entry] = slot
+        for entry in range(max(filled, lower), upper + 1):
+            exceeded[entry] = beyond + slot
         filled = max(filled, upper + 1)
-    for place in range(filled, _BINS + 3):
-        exceeded[place] = size
+    for entry in range(filled, _BINS + 3):
+        exceeded[entry] = size
     # Unsigned indices: numba checks at each use whether a signed one counts from the end.
     undecided_count = np.uint32(0)
-    for place in range(entries.shape[0]):
-        number = np.uint32(exceeded[np.uint32(bins[place])])
-        undecided[undecided_count] = place
+    for entry in range(entries.shape[0]):
+        number = np.uint32(exceeded[np.uint32(bins[entry])])
+        undecided[undecided_count] = entry
         undecided_count = np.uint32(undecided_count + np.uint32(number >= beyond))
         # Neighbours often fall into the same slot; four separate counters avoid waiting for the previous store.
-        apart[np.uint32(place) & np.uint32(3), min(number, np.uint32(beyond))] += 1
+        apart[np.uint32(entry) & np.uint32(3), min(number, np.uint32(beyond))] += 1
     decided = 0
     for order in range(undecided_count):
-        place = undecided[order]
-        value = entries[place]
-        slot = np.int64(exceeded[np.uint32(bins[place])]) - beyond
+        entry = undecided[order]
+        value = entries[entry]
+        slot = np.int64(exceeded[np.uint32(bins[entry])]) - beyond
         while slot < size and value > highs[slot]:
             slot += 1
         apart[0, slot] += 1
         if slot == size or value <= lows[slot]:
             continue
         decided += 1
-        similarity = exact_similarity(sides[0], query, sides[1], place)
+        similarity = exact_similarity(sides[0], query, sides[1], entry)
         while slot < size and value > lows[slot]:
             above[first + slot] += similarity > exact[slot]
             tied[first + slot] += similarity == exact[slot]

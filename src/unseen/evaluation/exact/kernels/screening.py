@@ -73,24 +73,24 @@ def count_rows(tile: Float32s, rows: Side, columns: Side, thresholds: Thresholds
             entries = tile[row, start : start + _TOGETHER]
             entry_bits = bits[row, start : start + _TOGETHER]
             largest = LEAST
-            for place in range(entry_bits.shape[0]):
-                largest = max(largest, entry_bits[place])
+            for entry in range(entry_bits.shape[0]):
+                largest = max(largest, entry_bits[entry])
             for slot in range(first, end):
                 # The largest entry is below this threshold, so all are, and all further thresholds are higher.
                 if largest <= low_bits[slot]:
                     break
                 low, high = lows[slot], highs[slot]
                 over_low, over_high = np.int32(0), np.int32(0)
-                for place in range(entries.shape[0]):
-                    over_low = np.int32(over_low + np.int32(entries[place] > low))
-                    over_high = np.int32(over_high + np.int32(entries[place] > high))
+                for entry in range(entries.shape[0]):
+                    over_low = np.int32(over_low + np.int32(entries[entry] > low))
+                    over_high = np.int32(over_high + np.int32(entries[entry] > high))
                 above[slot] += over_high
                 if over_low == over_high:
                     continue
-                for place in range(entries.shape[0]):
-                    if entries[place] > low and entries[place] <= high:
+                for entry in range(entries.shape[0]):
+                    if entries[entry] > low and entries[entry] <= high:
                         decided += 1
-                        column = start + place
+                        column = start + entry
                         similarity = exact_similarity(rows, row, columns, column)
                         above[slot] += similarity > exact[slot]
                         tied[slot] += similarity == exact[slot]
@@ -133,34 +133,34 @@ def count_columns(tile: Float32s, rows: Side, columns: Side, thresholds: Thresho
                 seven, eight = tile[row + 6, left:right], tile[row + 7, left:right]
                 for slot in range(most):
                     lower, higher, sum_low, sum_high = low[slot], high[slot], over_low[slot], over_high[slot]
-                    for place in range(right - left):
-                        limit_low, limit_high = lower[place], higher[place]
-                        sum_low[place] += (
-                            np.int32(one[place] > limit_low)
-                            + np.int32(two[place] > limit_low)
-                            + np.int32(three[place] > limit_low)
-                            + np.int32(four[place] > limit_low)
-                            + np.int32(five[place] > limit_low)
-                            + np.int32(six[place] > limit_low)
-                            + np.int32(seven[place] > limit_low)
-                            + np.int32(eight[place] > limit_low)
+                    for entry in range(right - left):
+                        limit_low, limit_high = lower[entry], higher[entry]
+                        sum_low[entry] += (
+                            np.int32(one[entry] > limit_low)
+                            + np.int32(two[entry] > limit_low)
+                            + np.int32(three[entry] > limit_low)
+                            + np.int32(four[entry] > limit_low)
+                            + np.int32(five[entry] > limit_low)
+                            + np.int32(six[entry] > limit_low)
+                            + np.int32(seven[entry] > limit_low)
+                            + np.int32(eight[entry] > limit_low)
                         )
-                        sum_high[place] += (
-                            np.int32(one[place] > limit_high)
-                            + np.int32(two[place] > limit_high)
-                            + np.int32(three[place] > limit_high)
-                            + np.int32(four[place] > limit_high)
-                            + np.int32(five[place] > limit_high)
-                            + np.int32(six[place] > limit_high)
-                            + np.int32(seven[place] > limit_high)
-                            + np.int32(eight[place] > limit_high)
+                        sum_high[entry] += (
+                            np.int32(one[entry] > limit_high)
+                            + np.int32(two[entry] > limit_high)
+                            + np.int32(three[entry] > limit_high)
+                            + np.int32(four[entry] > limit_high)
+                            + np.int32(five[entry] > limit_high)
+                            + np.int32(six[entry] > limit_high)
+                            + np.int32(seven[entry] > limit_high)
+                            + np.int32(eight[entry] > limit_high)
                         )
             for row in range(bottom - (bottom - top) % 8, bottom):
                 one = tile[row, left:right]
                 for slot in range(most):
-                    for place in range(right - left):
-                        over_low[slot, place] += one[place] > low[slot, place]
-                        over_high[slot, place] += one[place] > high[slot, place]
+                    for entry in range(right - left):
+                        over_low[slot, entry] += one[entry] > low[slot, entry]
+                        over_high[slot, entry] += one[entry] > high[slot, entry]
             for column in range(left, right):
                 first = starts[column]
                 for slot in range(first, starts[column + 1]):
@@ -184,14 +184,14 @@ class Largest(NamedTuple):
 
     =========  ====================================================================================
     values     float32 similarities, in no order (queries, room)
-    places     their places in the gallery
+    positions  their positions in the gallery
     floors     lower bound of what can still be among the k largest
     filled     number of entries in use; -1 for a query with more such entries than there is room for
     =========  ====================================================================================
     """
 
     values: Float32s
-    places: NDArray[np.int32]
+    positions: NDArray[np.int32]
     floors: Float32s
     filled: NDArray[np.int32]
 
@@ -202,9 +202,9 @@ def collect_largest(
 ) -> None:
     """Collect the entries of the rows ``part`` that can be among the k largest: those above the row's floor.
 
-    ``first`` is the query of the tile's first row and the place of its first column in the gallery.
+    ``first`` is the query of the tile's first row and the gallery position of its first column.
     """
-    values, places, floors, filled = largest.values, largest.places, largest.floors, largest.filled
+    values, positions, floors, filled = largest.values, largest.positions, largest.floors, largest.filled
     room = values.shape[1]
     for row in range(part[0], part[1]):
         query = first[0] + row
@@ -215,15 +215,15 @@ def collect_largest(
             floor = floors[query]
             if floor > 0:
                 over = np.int32(0)
-                for place in range(entries.shape[0]):
-                    over = np.int32(over + np.int32(entries[place] > floor))
+                for entry in range(entries.shape[0]):
+                    over = np.int32(over + np.int32(entries[entry] > floor))
                 if over == 0:
                     continue
-            for place in range(entries.shape[0]):
-                if entries[place] <= floor:
+            for entry in range(entries.shape[0]):
+                if entries[entry] <= floor:
                     continue
-                values[query, filled[query]] = entries[place]
-                places[query, filled[query]] = first[1] + start + place
+                values[query, filled[query]] = entries[entry]
+                positions[query, filled[query]] = first[1] + start + entry
                 filled[query] += 1
                 if filled[query] == room:
                     ordered = np.sort(values[query])
@@ -232,7 +232,7 @@ def collect_largest(
                     for slot in range(room):
                         if values[query, slot] >= floor:
                             values[query, count] = values[query, slot]
-                            places[query, count] = places[query, slot]
+                            positions[query, count] = positions[query, slot]
                             count += 1
                     floors[query] = floor
                     filled[query] = count if count < room else -1
