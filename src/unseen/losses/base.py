@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_at_least, check_count
 from unseen.core.errors import BatchError
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.losses.proxies import Start, check_classes, new_proxies
 from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.parameter_groups import ParameterGroup
 from unseen.pairs.tuples import NO_USAGE, LossOutput, Miner, PairMasks, Triplets, Usage, choose, usage_of
 
 

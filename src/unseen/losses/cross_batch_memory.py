@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_at_least, check_count
 from unseen.core.errors import BatchError, ConfigError
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.randomness import derive
 from unseen.core.registry import loss
 from unseen.losses.base import own_parameters_of
 from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.parameter_groups import ParameterGroup
 from unseen.pairs.tuples import Miner, Usage, total
 
 

@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_at_least, check_choice, check_count
 from unseen.core.errors import ConfigError
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.losses.proxies import check_classes
 from unseen.pairs.functional import hinges_above, hinges_below
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
+from unseen.pairs.parameter_groups import ParameterGroup
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 Normalizer = Literal["active_pairs", "active_triplets", "none"]

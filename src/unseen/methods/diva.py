@@ -11,7 +11,6 @@ from torch.autograd.function import FunctionCtx
 
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice, check_count
 from unseen.core.errors import ConfigError
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import method
 from unseen.losses.base import own_parameters_of
@@ -20,6 +19,7 @@ from unseen.methods.diva_triplets import SHARED_MODES, SharedMode, intra_triplet
 from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
 from unseen.models import ConcatenatedHeads, Embedder
 from unseen.pairs.functional import unit_vectors
+from unseen.pairs.parameter_groups import ParameterGroup
 
 HEADS = ("discriminative", "shared", "intra", "self")
 HIDDEN = 512

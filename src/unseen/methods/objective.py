@@ -13,10 +13,10 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.losses.base import own_parameters_of
 from unseen.models import Embedder
 from unseen.models.embedder import HeadFactory
+from unseen.pairs.parameter_groups import ParameterGroup
 from unseen.pairs.tuples import Triplets, Usage
 
 

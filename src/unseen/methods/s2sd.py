@@ -9,13 +9,13 @@ from torch.nn.functional import kl_div, log_softmax
 
 from unseen.core.checks import check_above, check_at_least, check_count
 from unseen.core.errors import ConfigError
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import method
 from unseen.losses.base import own_parameters_of
 from unseen.methods.objective import FeatureOutput, ForwardOutput, MethodInputs, Objective
 from unseen.models import linear_head
 from unseen.pairs.functional import inner_products, unit_vectors
+from unseen.pairs.parameter_groups import ParameterGroup
 
 
 def similarities(rows: Tensor) -> Tensor:

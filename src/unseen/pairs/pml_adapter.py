@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from unseen.core.config import as_record
 from unseen.core.errors import BatchError, ConfigError
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.randomness import derive, key_from_torch, seeded
 from unseen.core.registry import nearest
 from unseen.core.registry.entries import REQUIRED, Argument, Entry
 from unseen.core.registry.pml_entries import LIBRARY
 from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.parameter_groups import ParameterGroup
 from unseen.pairs.tuples import LossOutput, Miner, PairIndices, Triplets, Usage, mined, usage_of
 
 PARTS = {

@@ -6,11 +6,11 @@ from torch import nn
 
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
-from unseen.core.parameter_groups import ParameterGroup
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.pair_terms import PairTermLoss, PairTerms
 from unseen.pairs.pairs import Pairs
+from unseen.pairs.parameter_groups import ParameterGroup
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 from unseen.robust.worst_case import Uncertainty
 
