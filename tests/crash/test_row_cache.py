@@ -2,6 +2,7 @@
 
 import os
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_twenty_kills_at_random_moments_leave_no_wrong_row_and_little_to_do_agai
         folder = tmp_path / str(attempt)
         computed = []
         for _ in range(2):
-            computed += killed(lambda say, folder=folder: make(folder, say, 0.002), draws.uniform(0.005, 0.12))
+            computed += killed(partial(make, folder, seconds=0.002), draws.uniform(0.005, 0.12))
         computed += _rest(folder)
         assert np.array_equal(make(folder, _nobody), ROWS)
         # Each kill costs at most the block that was in hand.
@@ -43,7 +44,7 @@ def test_twenty_kills_at_random_moments_leave_no_wrong_row_and_little_to_do_agai
 
 
 def _rest(folder):
-    computed = []
+    computed: list[list[int]] = []
     assert np.array_equal(make(folder, computed.append), ROWS)
     return computed
 
@@ -56,7 +57,7 @@ def _nobody(value):
 @pytest.mark.parametrize(("point", "left"), [("cache.before_sum", 41), ("cache.after_sum", 40)])
 def test_a_kill_between_a_block_and_its_sum_costs_that_block(tmp_path, point, left):
     dies_at(point, lambda acknowledge: make(tmp_path))
-    computed = []
+    computed: list[list[int]] = []
     assert np.array_equal(make(tmp_path, computed.append), ROWS)
     assert len(computed) == left
 

@@ -101,7 +101,7 @@ def test_unknown_models_and_misfits_are_named():
         model_record("resnet5O")
     with pytest.raises(ConfigError, match="needs images, the data holds features"):
         build_embedder("convnet", input_shape=(12,), embedding_size=4)
-    with pytest.raises(ConfigError, match="pretrained must be one of lite0"):
+    with pytest.raises(ConfigError, match="pretrained must be one of 'lite0', 'hub', None; got 'imagenet'"):
         build_embedder("resnet10t:pretrained=imagenet", input_shape=(3, 32, 32), embedding_size=4)
     with pytest.raises(ConfigError, match="batch_norm must be one of"):
         Embedder(Identity(input_shape=(3,)), batch_norm="melted")  # type: ignore[arg-type]  # wrong on purpose

@@ -103,6 +103,6 @@ def _draw(axes: "Axes", ladder: LadderResult, score: str, level: str) -> None:
         low, high = np.array(intervals)[order].T
         axes.fill_between(x, low, high, color=style["color"], alpha=0.07, linewidth=0)
     axes.set(xlabel=_LEVEL_NAMES[level], ylabel=f"{label(score)} on unseen classes")
-    axes.set_title(f"{label(ladder.data, 50)}: bars one deviation of seeds, bands other classes", fontsize=10)
+    axes.set_title(f"{label(ladder.data, 50)}: bars are deviations of seeds, bands intervals over classes", fontsize=10)
     axes.grid(True)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

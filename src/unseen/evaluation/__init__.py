@@ -25,6 +25,10 @@ from unseen.evaluation.scores.clustering import NMI as NMI
 from unseen.evaluation.scores.clustering import SuperF1 as SuperF1
 from unseen.evaluation.scores.clustering import SuperNMI as SuperNMI
 from unseen.evaluation.scores.ndcg import NDCG as NDCG
+from unseen.evaluation.scores.pair_curves import PairAP as PairAP
+from unseen.evaluation.scores.pair_curves import PairAUC as PairAUC
+from unseen.evaluation.scores.pair_curves import PairCounts as PairCounts
+from unseen.evaluation.scores.pair_curves import PairEER as PairEER
 from unseen.evaluation.scores.pair_curves import count_pairs as count_pairs
 from unseen.evaluation.scores.pair_curves import precision_recall as precision_recall
 from unseen.evaluation.scores.pair_curves import roc as roc
@@ -34,4 +38,15 @@ from unseen.evaluation.scores.precision import Precision as Precision
 from unseen.evaluation.scores.precision import RPrecision as RPrecision
 from unseen.evaluation.scores.recall import Recall as Recall
 from unseen.evaluation.scores.reciprocal_rank import MeanReciprocalRank as MeanReciprocalRank
+from unseen.evaluation.scores.spectra import Rho as Rho
+from unseen.evaluation.scores.spectra import RhoAt2 as RhoAt2
+from unseen.evaluation.scores.spectra import RhoReverse as RhoReverse
 from unseen.evaluation.scores.spectra import class_spectra as class_spectra
+from unseen.evaluation.scores.structure import Alignment as Alignment
+from unseen.evaluation.scores.structure import Inter as Inter
+from unseen.evaluation.scores.structure import InterEuclidean as InterEuclidean
+from unseen.evaluation.scores.structure import Intra as Intra
+from unseen.evaluation.scores.structure import IntraEuclidean as IntraEuclidean
+from unseen.evaluation.scores.structure import IntraInter as IntraInter
+from unseen.evaluation.scores.structure import IntraInterEuclidean as IntraInterEuclidean
+from unseen.evaluation.scores.uniformity import Uniformity as Uniformity

@@ -17,7 +17,7 @@ LARGEST = 512 * 1024 * 1024  # bytes after unpacking; a file of ours holds a few
 _DRAWS = "the draws of an evaluation"
 
 
-def read_mapped(path: Path) -> NDArray[Any]:
+def read_mapped(path: Path) -> NDArray[np.number]:
     """Open a table of numbers in an npy file as a memory map, which may be larger than the memory.
 
     Raises: DataError for a file that is missing or holds no table of numbers

@@ -1,16 +1,14 @@
 """BN-Inception, with the layer names of its widely used PyTorch port."""
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, cat, nn
 
 from unseen.core.checks import check_choice
-from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
 from unseen.models.backbone import Backbone, channels_last
-from unseen.models.weights import download, load_weights, read_weights, strip_prefixes
+from unseen.models.weights import load_weights, read_weights, strip_prefixes, weights_file
 
 Pooling = Literal["average", "max"]
 
@@ -147,11 +145,9 @@ class BNInception(Backbone):
         super().__init__()
         check_choice("BNInception", "channels", channels, (3,))
         check_choice("BNInception", "pooling", pooling, ("average", "max"))
-        check_choice("BNInception", "pretrained", pretrained, ("hub", None))
-        if weights is not None and pretrained is not None:
-            raise ConfigError("BNInception: weights and pretrained were both given", hint="Set only one of them.")
+        file = weights_file("bn_inception", weights, pretrained, address=PUBLISHED, sha256=PUBLISHED_SHA256)
         self.pooling, self.weights, self.pretrained, self.channels = pooling, weights, pretrained, channels
-        self.has_pretrained_weights = weights is not None or pretrained is not None
+        self.has_pretrained_weights = file is not None
         self.bgr = _RGBToBGR()
         self.conv1 = _Conv1()
         self.pool1 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
@@ -161,9 +157,8 @@ class BNInception(Backbone):
             self.add_module(name, _Inception(widths, max_pool=name == "inception_5b"))
         self.pool = nn.AdaptiveAvgPool2d(1) if pooling == "average" else nn.AdaptiveMaxPool2d(1)
         self.flatten = nn.Flatten()
-        file = weights if weights is not None else self._published() if pretrained == "hub" else None
         if file is not None:
-            load_weights(self, from_published(read_weights(Path(file)), self.state_dict()), str(file))
+            load_weights(self, from_published(read_weights(file), self.state_dict()), str(file))
 
     def forward(self, images: Tensor) -> Tensor:
         """Return pooled features."""
@@ -171,9 +166,6 @@ class BNInception(Backbone):
         for stage in self.children():
             images = stage(images)
         return images
-
-    def _published(self) -> Path:
-        return download(PUBLISHED, PUBLISHED_SHA256, hint="Set a local file: bn_inception:weights=FILE.")
 
 
 def from_published(weights: dict[str, Tensor], wanted: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,7 +1,5 @@
 """GoogLeNet from torchvision; timm has none."""
 
-from pathlib import Path
-
 import torch
 from torch import Tensor, nn
 
@@ -9,7 +7,7 @@ from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
 from unseen.models.backbone import Backbone, Step, channels_last, child_steps
-from unseen.models.weights import download, load_weights, read_weights
+from unseen.models.weights import load_weights, read_weights, weights_file
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 PUBLISHED = "https://download.pytorch.org/models/googlenet-1378be20.pth"
@@ -53,17 +51,14 @@ class GoogLeNet(Backbone):
     def __init__(self, *, weights: str | None = None, pretrained: str | None = None, channels: int = 3) -> None:
         super().__init__()
         check_choice("GoogLeNet", "channels", channels, (3,))
-        check_choice("GoogLeNet", "pretrained", pretrained, ("hub", None))
-        if weights is not None and pretrained is not None:
-            raise ConfigError("GoogLeNet: weights and pretrained were both given", hint="Set only one of them.")
+        file = weights_file("googlenet", weights, pretrained, address=PUBLISHED, sha256="1378be20")
         self.weights, self.pretrained, self.channels = weights, pretrained, channels
-        self.has_pretrained_weights = weights is not None or pretrained is not None
+        self.has_pretrained_weights = file is not None
         self.scale = _Scale()
         self.body = _torchvision_googlenet()
         self.body.dropout, self.body.fc = nn.Identity(), nn.Identity()
-        file = weights if weights is not None else self._published() if pretrained == "hub" else None
         if file is not None:
-            load_weights(self.body, read_weights(Path(file)), str(file))
+            load_weights(self.body, read_weights(file), str(file))
 
     def forward(self, images: Tensor) -> Tensor:
         """Return pooled features."""
@@ -74,9 +69,6 @@ class GoogLeNet(Backbone):
         steps = dict(child_steps(self.body))
         last = [(name, steps.pop(name)) for name in ("dropout", "fc")]
         return [("scale", self.scale), *steps.items(), ("flatten", nn.Flatten()), *last]
-
-    def _published(self) -> Path:
-        return download(PUBLISHED, "1378be20", hint="Set a local file: googlenet:weights=FILE.")
 
 
 def _torchvision_googlenet() -> nn.Module:

@@ -11,6 +11,7 @@ from unseen.models.backbone import Backbone, Step, channels_last, child_steps
 from unseen.models.backbone_facts import backbone_facts
 from unseen.models.weights import (
     PRETRAINED,
+    check_weights_settings,
     find_cached_download,
     hub_is_reachable,
     lite0_weights,
@@ -68,10 +69,7 @@ class Timm(Backbone):
         timm = _timm()
         if not timm.is_model(architecture):
             raise ConfigError(f"timm has no architecture '{architecture}'{nearest(architecture, timm.list_models())}")
-        if weights is not None and pretrained is not None:
-            raise ConfigError("Timm: weights and pretrained were both given", hint="Set only one of them.")
-        if pretrained is not None and pretrained not in PRETRAINED:
-            raise ConfigError(f"Timm: pretrained must be one of {', '.join(PRETRAINED)} or none", got=pretrained)
+        check_weights_settings("timm", weights, pretrained, PRETRAINED)
         self.architecture, self.weights, self.pretrained, self.channels = architecture, weights, pretrained, channels
         body = _create_model(architecture, channels, from_hub=pretrained == "hub")
         self.body: nn.Module = body

@@ -2,7 +2,7 @@
 
 import re
 import urllib.request
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import torch
@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest
 
@@ -117,6 +118,21 @@ def download(address: str, sha256: str, *, hint: str) -> Path:
         except (OSError, RuntimeError) as problem:  # unreachable; wrong checksum
             raise ConfigError(f"{address} could not be downloaded: {problem}", hint=hint) from None
     return path
+
+
+def check_weights_settings(owner: str, weights: str | None, pretrained: str | None, known: Sequence[str]) -> None:
+    """Check that at most one of `weights` and `pretrained` is set, and the latter to a known value."""
+    check_choice(owner, "pretrained", pretrained, (*known, None))
+    if weights is not None and pretrained is not None:
+        raise ConfigError(f"{owner}: weights and pretrained were both given", hint="Set only one of them.")
+
+
+def weights_file(name: str, weights: str | None, pretrained: str | None, *, address: str, sha256: str) -> Path | None:
+    """Return the weights file of a backbone: a local one, the published one for "hub", None for random weights."""
+    check_weights_settings(name, weights, pretrained, ("hub",))
+    if pretrained is not None:
+        return download(address, sha256, hint=f"Set a local file: {name}:weights=FILE.")
+    return None if weights is None else Path(weights)
 
 
 def hub_is_reachable() -> bool:

@@ -44,11 +44,7 @@ class LadderSettings:
 
 
 def build_ladder(
-    source: LadderSource,
-    start: Split,
-    settings: LadderSettings | None = None,
-    *,
-    progress: Progress = no_progress,
+    source: LadderSource, start: Split, settings: LadderSettings | None = None, *, progress: Progress = no_progress
 ) -> Ladder:
     """The ladder around a split: easier and harder splits of the same classes, measured in features of the items.
 

@@ -21,11 +21,7 @@ MIXED = "mixed"
 
 
 def build_group_ladder(
-    source: LadderSource,
-    *,
-    rungs: int | Sequence[str] | None = None,
-    seed: int = 0,
-    progress: Progress = no_progress,
+    source: LadderSource, *, rungs: int | Sequence[str] | None = None, seed: int = 0, progress: Progress = no_progress
 ) -> Ladder:
     """The ladder whose steps are the groups of a catalogue's classes (scripts, categories), measured in features.
 

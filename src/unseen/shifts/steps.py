@@ -115,19 +115,14 @@ def assemble_ladder(
         features={"dimensions": int(source.features.shape[1]), "made_by": source.made_by},
         settings=settings,
         classes=classes,
-        steps=[
-            StepRecord(
-                step.name,
-                len(step.classes.train),
-                len(step.classes.test),
-                step.distance,
-                sample_distances.get(step.name),
-            )
-            for step in steps
-        ],
+        steps=[_record(step, sample_distances.get(step.name)) for step in steps],
         rungs=[_rung(catalogue, step, sample_distances[step.name], seed) for step in rungs],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
     )
+
+
+def _record(step: Step, sample_distance: float | None) -> StepRecord:
+    return StepRecord(step.name, len(step.classes.train), len(step.classes.test), step.distance, sample_distance)
 
 
 def _rung(catalogue: Catalogue, step: Step, sample_distance: float, seed: int) -> Rung:

@@ -148,8 +148,11 @@ class Store:
         now = self._clock()
         with self._database.writing() as execute:
             for row in self._running(execute):
-                is_stale = not is_here(row["owner"]) and abs(now - (row["heartbeat"] or 0)) > stale_after
-                if row["owner"] not in watched and (self._is_dead(row) or is_stale):
+                if row["owner"] in watched:
+                    continue
+                if self._is_dead(row) or (
+                    not is_here(row["owner"]) and abs(now - (row["heartbeat"] or 0)) > stale_after
+                ):
                     self._count_fault(execute, row, "its process died", is_final=False)
             row = execute(
                 "SELECT * FROM cells WHERE state = 'waiting' AND position IS NOT NULL "

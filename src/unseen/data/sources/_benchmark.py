@@ -103,20 +103,20 @@ class Benchmark:
 
         Raises:  `DataError` when there are other folders beside the class folders
         """
-        for place in (root / name for name in below):
-            halves = [half for half in ("train", "test") if _sub_folders(place / half)]
+        for parent in (root / name for name in below):
+            halves = [half for half in ("train", "test") if _sub_folders(parent / half)]
             for sides in ([""], halves):
-                names = {name for side in sides for name in _sub_folders(place / side)}
+                names = {name for side in sides for name in _sub_folders(parent / side)}
                 unknown = sorted(name for name in names if class_id(name) is None)
                 if len(unknown) == len(names):
                     continue
                 if unknown:
                     raise DataError(
-                        f"{self.name}: {quoted(unknown, 'folder', 'folders')} in {place} "
+                        f"{self.name}: {quoted(unknown, 'folder', 'folders')} in {parent} "
                         f"{'is' if len(unknown) == 1 else 'are'} none of the data set's classes",
                         hint="Keep only class folders there, with the data set's own names.",
                     )
-                return _read_class_folders(place, sides, class_id)
+                return _read_class_folders(parent, sides, class_id)
         return None
 
     def _check_files(self, root: Path, paths: Sequence[str]) -> None:
@@ -190,9 +190,9 @@ def missing_files(root: Path, paths: Iterable[str]) -> list[str]:
     for path in paths:
         wanted[os.path.dirname(path)].append(path)
     missing = []
-    for place, here in wanted.items():
+    for parent, here in wanted.items():
         try:
-            with os.scandir(root / place) as entries:
+            with os.scandir(root / parent) as entries:
                 names = {entry.name for entry in entries if not entry.is_dir()}
         except (FileNotFoundError, NotADirectoryError):
             names = set()
@@ -201,7 +201,7 @@ def missing_files(root: Path, paths: Iterable[str]) -> list[str]:
 
 
 def _read_class_folders(root: Path, sides: Sequence[str], class_id: Callable[[str], int | None]) -> ClassFolders:
-    found = ClassFolders(root, [], [])
+    copy = ClassFolders(root, [], [])
     for side in sides:
         half = folder(str(root / side), small_classes="keep")
         assert isinstance(half.reader, ImageFiles)
@@ -209,14 +209,14 @@ def _read_class_folders(root: Path, sides: Sequence[str], class_id: Callable[[st
         for path, label in zip(half.reader.paths, half.labels, strict=True):
             number = numbers[label]
             assert number is not None, "every folder here is a class folder"
-            found.images.append((f"{side}/{path}" if side else path, number))
-        found.notes.extend(note for note in half.notes if "single item" not in note)
-    return found
+            copy.images.append((f"{side}/{path}" if side else path, number))
+        copy.notes.extend(note for note in half.notes if "single item" not in note)
+    return copy
 
 
-def _sub_folders(place: Path) -> list[str]:
+def _sub_folders(parent: Path) -> list[str]:
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(parent) as entries:
             return [printable(entry.name) for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     except (FileNotFoundError, NotADirectoryError):
         return []

@@ -39,22 +39,22 @@ def cars196(path: str) -> Catalogue:
     """
     root = Path(path).expanduser()
     names = _class_names(root)
-    place = find_folder(root, _BELOW, _ANNOTATIONS)
-    if place is not None:
-        images = _annotated_images(place / _ANNOTATIONS, "relative_im_path", names)
-        image_root = find_image_root((place, place.parent, root), [image.path for image in images])
+    list_folder = find_folder(root, _BELOW, _ANNOTATIONS)
+    if list_folder is not None:
+        images = _annotated_images(list_folder / _ANNOTATIONS, "relative_im_path", names)
+        image_root = find_image_root((list_folder, list_folder.parent, root), [image.path for image in images])
         return CARS196.catalogue(image_root, images, names)
     halves = {half: find_folder(root, _BELOW, file) for half, file in _HALVES.items()}
     if any(halves.values()):
         return _from_devkit(root, halves, names)
     number_of = {_letters(name): number for number, name in names.items()}
-    found = CARS196.class_folders(root, _CLASS_FOLDERS_BELOW, lambda name: number_of.get(_letters(name)))
-    if found is None:
+    copy = CARS196.class_folders(root, _CLASS_FOLDERS_BELOW, lambda name: number_of.get(_letters(name)))
+    if copy is None:
         raise CARS196.wrong_folder(
             root,
             f"{_ANNOTATIONS}, {' with '.join(_HALVES.values())}, or class folders such as AM General Hummer SUV 2000",
         )
-    return CARS196.catalogue(found.root, [_listed(*image) for image in found.images], names, notes=found.notes)
+    return CARS196.catalogue(copy.root, [_listed(*image) for image in copy.images], names, notes=copy.notes)
 
 
 def official_names() -> dict[int, str]:
@@ -65,14 +65,14 @@ def official_names() -> dict[int, str]:
 
 def _from_devkit(root: Path, halves: dict[str, Path | None], names: dict[int, str]) -> Catalogue:
     by_folder: dict[Path, list[ListedImage]] = {}
-    for half, place in halves.items():
-        if place is None:
+    for half, list_folder in halves.items():
+        if list_folder is None:
             # The devkit's own list of the test half has no classes; the one with classes is a separate file.
             raise DataError(
                 f"cars196: {_HALVES[half]} is not in {root}", hint="Both lists with classes are needed for the devkit."
             )
-        images = _annotated_images(place / _HALVES[half], "fname", names)
-        candidates = [above / half for above in (root, place, place.parent)]
+        images = _annotated_images(list_folder / _HALVES[half], "fname", names)
+        candidates = [above / half for above in (root, list_folder, list_folder.parent)]
         candidates += [folder / half for folder in candidates]  # some archives nest a folder in one of the same name
         by_folder[find_image_root(candidates, [image.path for image in images])] = images
     image_root = Path(os.path.commonpath(by_folder))
@@ -102,10 +102,10 @@ def _annotated_images(file: Path, path_field: str, names: dict[int, str]) -> lis
 
 
 def _class_names(root: Path) -> dict[int, str]:
-    place = find_folder(root, _BELOW, _NAMES)
-    if place is None:
+    list_folder = find_folder(root, _BELOW, _NAMES)
+    if list_folder is None:
         return official_names()
-    return dict(enumerate(map(str, _matlab_array(place / _NAMES, "class_names")), start=1))
+    return dict(enumerate(map(str, _matlab_array(list_folder / _NAMES, "class_names")), start=1))
 
 
 def _matlab_array(file: Path, variable: str) -> np.ndarray:

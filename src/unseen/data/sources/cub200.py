@@ -37,37 +37,39 @@ def cub200(path: str) -> Catalogue:
     Raises:  `DataError` for a folder with neither layout, for inconsistent lists, for missing images
     """
     root = Path(path).expanduser()
-    place = find_folder(root, _BELOW, _LISTS[0])
-    if place is not None:
-        return _from_lists(place)
+    list_folder = find_folder(root, _BELOW, _LISTS[0])
+    if list_folder is not None:
+        return _from_lists(list_folder)
     below = [f"{outer}/{inner}".strip("/") for outer in _BELOW for inner in ("", "images")]
-    found = CUB200.class_folders(root, below, _class_number)
-    if found is None:
+    copy = CUB200.class_folders(root, below, _class_number)
+    if copy is None:
         raise CUB200.wrong_folder(root, f"{', '.join(_LISTS)} or class folders such as 001.Black_footed_Albatross")
     # Images may be in sub-folders of a class folder, which is then not the last folder of the path.
-    names = {number: next(part for part in file.split("/") if _class_number(part)) for file, number in found.images}
-    return CUB200.catalogue(found.root, [_listed(*image) for image in found.images], names, notes=found.notes)
+    names = {number: next(part for part in file.split("/") if _class_number(part)) for file, number in copy.images}
+    return CUB200.catalogue(copy.root, [_listed(*image) for image in copy.images], names, notes=copy.notes)
 
 
-def _from_lists(place: Path) -> Catalogue:
-    missing = [name for name in _LISTS if not (place / name).is_file()]
+def _from_lists(list_folder: Path) -> Catalogue:
+    missing = [name for name in _LISTS if not (list_folder / name).is_file()]
     if missing:
         raise DataError(
-            f"cub200: {place} has images.txt and lacks {', '.join(missing)}", hint="Use the official files."
+            f"cub200: {list_folder} has images.txt and lacks {', '.join(missing)}", hint="Use the official files."
         )
     files, classes, names = (
-        {parse_integer(place / name, number): value for number, value in read_columns(place / name, 2)}
+        {parse_integer(list_folder / name, number): value for number, value in read_columns(list_folder / name, 2)}
         for name in _LISTS
     )
     if files.keys() != classes.keys():
         unmatched = sorted(files.keys() ^ classes.keys())
-        raise DataError(f"cub200: image {unmatched[0]} is in only one of {_LISTS[0]} and {_LISTS[1]} in {place}")
-    numbers = {image: parse_integer(place / _LISTS[1], number) for image, number in classes.items()}
+        raise DataError(f"cub200: image {unmatched[0]} is in only one of {_LISTS[0]} and {_LISTS[1]} in {list_folder}")
+    numbers = {image: parse_integer(list_folder / _LISTS[1], number) for image, number in classes.items()}
     nameless = sorted(set(numbers.values()) - names.keys())
     if nameless:
-        raise DataError(f"cub200: class {nameless[0]} of {_LISTS[1]} has no name in {place / _LISTS[2]}")
+        raise DataError(f"cub200: class {nameless[0]} of {_LISTS[1]} has no name in {list_folder / _LISTS[2]}")
     images = [_listed(file, numbers[image]) for image, file in files.items()]
-    root = find_image_root((place / "images", place.parent / "images", place), [image.path for image in images])
+    root = find_image_root(
+        (list_folder / "images", list_folder.parent / "images", list_folder), [image.path for image in images]
+    )
     return CUB200.catalogue(root, images, names)
 
 

@@ -8,13 +8,7 @@ import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data
-from unseen.data.catalogue import (
-    SIDES,
-    Catalogue,
-    apply_small_class_policy,
-    encode_labels,
-    groups_of_classes,
-)
+from unseen.data.catalogue import SIDES, Catalogue, apply_small_class_policy, encode_labels, groups_of_classes
 from unseen.data.item_readers import FeatureArray
 
 _CHUNK = 4096

@@ -121,8 +121,8 @@ def _files_below(start: Path) -> list[str]:
 
     paths = []
     # Symbolic links to folders are not followed inside a class: they can form a cycle.
-    for place, folders, files in os.walk(start, onerror=fail):
+    for parent, folders, files in os.walk(start, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        below = Path(place).relative_to(start)
+        below = Path(parent).relative_to(start)
         paths += [(below / name).as_posix() for name in files if not name.startswith(".")]
     return sorted(paths)

@@ -74,7 +74,7 @@ def glyphs(
         reader=ImagesInMemory(pixels),
         labels=np.repeat(np.arange(len(classes), dtype=np.int64), [len(fonts) for fonts in classes.values()]),
         class_names=tuple(f"{letter} {unicodedata.name(letter)}" for letter in classes),
-        ids=tuple(f"{_code(letter)} {font}" for letter, fonts in classes.items() for font in fonts),
+        ids=tuple(f"U+{ord(letter):04X} {font}" for letter, fonts in classes.items() for font in fonts),
         class_groups=tuple(str(script_of(letter)) for letter in classes),
     )
 
@@ -85,10 +85,6 @@ def _default_cache() -> Path | None:
     except ConfigError as problem:
         _log.warning("glyphs: %s; rendering in memory", problem)
         return None
-
-
-def _code(letter: str) -> str:
-    return f"U+{ord(letter):04X}"
 
 
 def _subsample(classes: Typefaces, pixels: np.ndarray, limit: int, seed: int) -> tuple[Typefaces, np.ndarray]:

@@ -39,10 +39,10 @@ def inshop(path: str) -> Catalogue:
     Raises:  `DataError` for a folder without the list, for an unknown status, for missing images
     """
     root = Path(path).expanduser()
-    place = find_folder(root, _BELOW, _LIST)
-    if place is None:
+    list_folder = find_folder(root, _BELOW, _LIST)
+    if list_folder is None:
         raise INSHOP.wrong_folder(root, f"{_LIST} or Eval/{_LIST}")
-    file = place / _LIST
+    file = list_folder / _LIST
     stated, rows = _read_list(file)
     for _, _, status in rows:
         if status not in INSHOP.published:
@@ -50,7 +50,7 @@ def inshop(path: str) -> Catalogue:
     names = dict(enumerate(sorted({item for _, item, _ in rows})))
     number_of = {item: number for number, item in names.items()}
     images = [ListedImage(image, number_of[item], status) for image, item, status in rows]
-    candidates = [above / below for above in (place, place.parent, root) for below in ("", "Img")]
+    candidates = [above / below for above in (list_folder, list_folder.parent, root) for below in ("", "Img")]
     image_root = find_image_root(candidates, [image.path for image in images])
     notes = [] if stated == len(rows) else [f"{_LIST} says that it lists {stated:,} images and lists {len(rows):,}"]
     return INSHOP.catalogue(image_root, images, names, notes=notes)

@@ -31,14 +31,14 @@ def sop(path: str) -> Catalogue:
     Raises:  `DataError` for a folder without these lists, for inconsistent lists, for missing images
     """
     root = Path(path).expanduser()
-    place = find_folder(root, _BELOW, _LISTS["train"])
-    if place is None or not (place / _LISTS["test"]).is_file():
-        raise SOP.wrong_folder(root if place is None else place, " and ".join(_LISTS.values()))
+    list_folder = find_folder(root, _BELOW, _LISTS["train"])
+    if list_folder is None or not (list_folder / _LISTS["test"]).is_file():
+        raise SOP.wrong_folder(root if list_folder is None else list_folder, " and ".join(_LISTS.values()))
     images = []
     category_of: dict[int, int] = {}
     category_names: dict[int, str] = {}
     for part, name in _LISTS.items():
-        file = place / name
+        file = list_folder / name
         rows = read_columns(file, 4)
         for _, class_id, super_class_id, image in rows[1:] if rows[0][0] == "image_id" else rows:
             product, category = parse_integer(file, class_id), parse_integer(file, super_class_id)
@@ -48,7 +48,7 @@ def sop(path: str) -> Catalogue:
                 raise DataError(
                     f"{file}: class {product} is in the super-classes {category_of[product]} and {category}"
                 )
-    candidates = (place, place / "images", root, root / "images")
+    candidates = (list_folder, list_folder / "images", root, root / "images")
     return SOP.catalogue(
         find_image_root(candidates, [image.path for image in images]),
         images,

@@ -3,21 +3,14 @@
 import csv
 import io
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data, nearest
-from unseen.data.catalogue import (
-    SIDES,
-    Catalogue,
-    apply_small_class_policy,
-    encode_labels,
-    groups_of_classes,
-)
+from unseen.data.catalogue import SIDES, Catalogue, apply_small_class_policy, encode_labels, groups_of_classes
 from unseen.data.item_readers import ImageFiles
 
 NEEDED = ("path", "label")
@@ -28,8 +21,7 @@ _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "
 _BOOLEANS |= {"1.0": True, "0.0": False, "none": False, "nan": False}
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One validated row; `number` counts from 1 with the header, as a spreadsheet does."""
 
     number: int
@@ -64,27 +56,22 @@ def table(
     """
     file = Path(path).expanduser()
     image_root = Path(root).expanduser() if root is not None else file.parent
-    records, columns, notes = _records(file)
-    rows, repeated = _without_repeated(file, [_row(file, number, record) for number, record in records])
+    listed, notes = _read_rows(file)
+    rows = _without_repeated(file, listed)
     _check_files(file, image_root, rows)
-    if repeated:
-        notes.append(f"repeated rows left out: {repeated:,}")
+    if len(rows) < len(listed):
+        notes.append(f"repeated rows left out: {len(listed) - len(rows):,}")
     positions, small = apply_small_class_policy(str(file), [row.label for row in rows], small_classes)
     notes += small
     rows = [rows[position] for position in positions]
 
     classes = [row.label for row in rows]
     class_names, labels = encode_labels(classes)
-    split = _complete_column(file, rows, "split") if "split" in columns else None
+    split, groups = _complete_column(file, rows, "split"), _complete_column(file, rows, "category")
     if split is not None and "test" not in split and "validation" in split:
         split = ["test" if side == "validation" else side for side in split]
         notes.append("the table has no test rows, so its validation rows are the test side")
-    groups = _complete_column(file, rows, "category") if "category" in columns else None
-    marks = {
-        key: np.array([getattr(row, key) for row in rows])
-        for key in ("is_query", "is_gallery")
-        if key in columns and any(getattr(row, key) for row in rows)
-    }
+    queries, gallery = np.array([row.is_query for row in rows]), np.array([row.is_gallery for row in rows])
     return Catalogue(
         name=file.stem,
         reader=ImageFiles(image_root, tuple(row.path for row in rows)),
@@ -93,8 +80,8 @@ def table(
         ids=tuple(row.path for row in rows),
         class_groups=groups_of_classes(str(file), class_names, classes, groups) if groups else None,
         fixed_split=np.array(split) if split else None,
-        is_query=marks.get("is_query"),
-        is_gallery=marks.get("is_gallery"),
+        is_query=queries if queries.any() else None,
+        is_gallery=gallery if gallery.any() else None,
         notes=tuple(notes),
     )
 
@@ -113,29 +100,30 @@ def read_text(file: Path) -> str:
         raise DataError(f"{file}, row {line}: the text is not UTF-8", hint="Save the file as UTF-8.") from None
 
 
-def _records(file: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str], list[str]]:
-    reader = csv.reader(io.StringIO(read_text(file), newline=""), strict=True)
-    records: list[tuple[int, dict[str, str]]] = []
+def _read_rows(file: Path) -> tuple[list[Row], list[str]]:
+    """Return the rows, and a note about columns that are not used."""
+    rows: list[Row] = []
     columns: list[str] = []
     number = 0
     try:
-        for number, values in enumerate(reader, start=1):
+        for number, values in enumerate(csv.reader(io.StringIO(read_text(file), newline=""), strict=True), start=1):
             if number == 1:
                 columns = _header(file, values)
+            elif values and len(values) != len(columns):
+                raise DataError(
+                    f"{file}, row {number}: the header has {len(columns)} columns, the row has {len(values)}"
+                )
             elif values:
-                if len(values) != len(columns):
-                    raise DataError(
-                        f"{file}, row {number}: the header has {len(columns)} columns, the row has {len(values)}"
-                    )
-                records.append((number, {key: text.strip() for key, text in zip(columns, values, strict=True)}))
+                cells = (value.strip() for value in values)
+                rows.append(_row(file, number, dict(zip(columns, cells, strict=True))))
     except csv.Error as problem:
         raise DataError(f"{file}, row {number + 1}: {problem}") from None
     if not columns:
         raise DataError(f"{file} is empty", hint="A CSV with the header path,label is needed.")
-    if not records:
+    if not rows:
         raise DataError(f"{file} has a header and no rows")
     others = [column for column in columns if column not in NEEDED + OPTIONAL and column]
-    return records, columns, [f"columns ignored: {', '.join(others)}"] if others else []
+    return rows, [f"columns ignored: {', '.join(others)}"] if others else []
 
 
 def _header(file: Path, values: list[str]) -> list[str]:
@@ -172,7 +160,7 @@ def _row(file: Path, number: int, record: dict[str, str]) -> Row:
     return Row(number, path, record["label"], split, marks["is_query"], marks["is_gallery"], record.get("category", ""))
 
 
-def _without_repeated(file: Path, rows: list[Row]) -> tuple[list[Row], int]:
+def _without_repeated(file: Path, rows: list[Row]) -> list[Row]:
     # An image listed twice would retrieve itself and count as a hit.
     first: dict[str, Row] = {}
     for row in rows:
@@ -185,7 +173,7 @@ def _without_repeated(file: Path, rows: list[Row]) -> tuple[list[Row], int]:
                     f"'{one}' and '{other}'",
                     hint="List each image once.",
                 )
-    return list(first.values()), len(rows) - len(first)
+    return list(first.values())
 
 
 def _check_files(file: Path, image_root: Path, rows: list[Row]) -> None:
