@@ -11,17 +11,6 @@ from unseen.pairs.pairs import Pairs, pairs_of
 from unseen.pairs.tuples import Triplets
 
 
-def switch(triplets: Triplets, is_switched: Tensor) -> Triplets:
-    """Replace (a, p, n) by (a, a, p) where `is_switched`."""
-    anchor, positive, negative = triplets
-    return Triplets(anchor, torch.where(is_switched, anchor, positive), torch.where(is_switched, positive, negative))
-
-
-def count_switched(triplets: Triplets) -> Tensor:
-    """The number of switched triplets."""
-    return (triplets.anchor == triplets.positive).sum()
-
-
 @miner("rho_distance")
 class RhoDistance(DistanceWeighted):
     r"""Distance-weighted triplets with rho-regularization: a random share pushes samples of one class apart.
@@ -70,6 +59,7 @@ class RhoDistance(DistanceWeighted):
         if not pairs.is_self:
             return triplets
         # A separate key, so that the drawn p and n do not depend on p_switch.
-        generator = torch_generator(derive(key, "switch"))
-        numbers = torch.rand(len(triplets.anchor), generator=generator, dtype=torch.float64)
-        return switch(triplets, (numbers < self.p_switch).to(triplets.anchor.device))
+        anchor, positive, negative = triplets
+        numbers = torch.rand(len(anchor), generator=torch_generator(derive(key, "switch")), dtype=torch.float64)
+        switched = (numbers < self.p_switch).to(anchor.device)
+        return Triplets(anchor, torch.where(switched, anchor, positive), torch.where(switched, positive, negative))
