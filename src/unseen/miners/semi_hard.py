@@ -85,8 +85,7 @@ class SemiHardPairs:
         check_between("SemiHardPairs", "threshold", threshold, -1, 1)
         check_above("SemiHardPairs", "margin", margin, 0)
         check_choice("SemiHardPairs", "negatives", negatives, ("all", "as_many"))
-        self.threshold, self.margin = threshold, margin
-        self.negatives: Literal["all", "as_many"] = negatives
+        self.threshold, self.margin, self.negatives = threshold, margin, negatives
 
     @torch.no_grad()
     def __call__(

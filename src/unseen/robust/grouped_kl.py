@@ -1,13 +1,13 @@
 """Grouped KL: the soft maximum of `KL` within groups of pairs: per anchor and sign, per sign, or over all."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from unseen.core.checks import check_above, check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import uncertainty
 from unseen.pairs.pair_terms import PairTerms
-from unseen.robust.kl import kl_rows
-from unseen.robust.worst_case import WorstCase, all_pairs, weighted
+from unseen.robust.kl import KL, kl_rows
+from unseen.robust.worst_case import WorstCase, weighted
 
 Grouping = Literal["anchor_and_sign", "sign", "all"]
 
@@ -52,7 +52,7 @@ class GroupedKL:
     ) -> None:
         check_above("GroupedKL", "gamma_positive", gamma_positive, 0)
         check_above("GroupedKL", "gamma_negative", gamma_negative, 0)
-        check_choice("GroupedKL", "grouping", grouping, ("anchor_and_sign", "sign", "all"))
+        check_choice("GroupedKL", "grouping", grouping, get_args(Grouping))
         check_choice("GroupedKL", "pseudo_pairs", pseudo_pairs, (True, False))
         check_choice("GroupedKL", "reduction", reduction, ("sum", "mean"))
         if grouping == "all" and (gamma_positive != gamma_negative or pseudo_pairs):
@@ -62,15 +62,13 @@ class GroupedKL:
                 hint="Use grouping='sign'.",
             )
         self.gamma_positive, self.gamma_negative, self.pseudo_pairs = gamma_positive, gamma_negative, pseudo_pairs
-        self.grouping: Grouping = grouping
-        self.reduction: Literal["sum", "mean"] = reduction
+        self.grouping, self.reduction = grouping, reduction
 
     def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
         """Softmax weights within each group, and the objective."""
         values = terms.values.detach()
         if self.grouping == "all":
-            weights, objective = kl_rows(values.view(1, -1), all_pairs(terms).view(1, -1), self.gamma_positive)
-            return weighted(terms, weights.view_as(values), objective.sum())
+            return KL(self.gamma_positive).worst_case(terms)
         is_by_anchor = self.grouping == "anchor_and_sign"
         masks, scale = (terms.is_positive, terms.is_negative), values.new_full((1, 1), 0.5)
         if is_by_anchor:
