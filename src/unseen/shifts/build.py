@@ -43,6 +43,21 @@ class LadderSettings:
             check_count("LadderSettings", "samples", self.samples, at_least=0)
 
 
+PUBLISHED_LADDERS = {
+    "cub200": LadderSettings(
+        schedule=SwapSchedule(swaps=2), rungs=["-20", "-10", "0", "6", "10", "30", "R22", "R48", "R66"]
+    ),
+    "cars196": LadderSettings(
+        schedule=SwapSchedule(swaps=2, easier=0), rungs=["0", "6", "16", "20", "30", "R18", "R42", "R66"]
+    ),
+    "sop": LadderSettings(
+        schedule=SwapSchedule(swaps=1000, easier=0, harder=19, removals=6),
+        rungs=["0", "1000", "2000", "3000", "4000", "5000", "R2000", "R6000"],
+    ),
+}
+"""How Milbich et al. (arXiv:2107.09562) built their ladders."""
+
+
 def build_ladder(
     source: LadderSource, start: Split, settings: LadderSettings | None = None, *, progress: Progress = no_progress
 ) -> Ladder:

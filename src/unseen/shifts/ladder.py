@@ -151,16 +151,6 @@ def read_ladder(path: Path) -> Ladder:
     return ladder
 
 
-def rung_of(ladder: Ladder, number: int) -> Rung:
-    """The rung with a number, from 1.
-
-    Raises:  DataError for a number that the ladder does not have
-    """
-    if not 1 <= number <= len(ladder.rungs):
-        raise DataError(f"the ladder has rungs 1 to {len(ladder.rungs)}", got=number)
-    return ladder.rungs[number - 1]
-
-
 def _check(path: Path, ladder: Ladder) -> None:
     for number, rung in enumerate(ladder.rungs, start=1):
         sides = [rung.train, rung.validation, rung.test]

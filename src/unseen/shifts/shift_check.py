@@ -52,11 +52,6 @@ class DeploymentData:
     features: Features
     labels: NDArray[Any] | None = None
 
-    @property
-    def classes(self) -> int | None:
-        """How many classes there are, where that is known."""
-        return None if self.labels is None else len(np.unique(self.labels))
-
 
 @dataclass(frozen=True, eq=False)
 class ShiftCheckInputs:
@@ -250,7 +245,7 @@ def _number_of_classes(inputs: ShiftCheckInputs, settings: ShiftCheckSettings) -
     widths = inputs.features.shape[1], deployed.features.shape[1]
     if widths[0] != widths[1]:
         raise DataError("training and deployment features must have the same width", got=f"{widths[0]} and {widths[1]}")
-    known = deployed.classes if deployed.labels is not None else settings.classes
+    known = settings.classes if deployed.labels is None else len(np.unique(deployed.labels))
     if known is not None and known < 2:
         raise DataError(f"{deployed.name} has a single class, so its labels say nothing", hint="Use --no-labelled.")
     return known
