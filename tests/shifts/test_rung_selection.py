@@ -83,5 +83,6 @@ def test_the_published_steps_belong_to_the_published_schedule(data, rungs):
     swapped = [-schedule.swaps * number for number in range(schedule.easier + 1)]
     swapped += [schedule.swaps * number for number in range(schedule.harder + 1)]
     removed = [f"R{schedule.swaps * number}" for number in range(1, schedule.removals + 1)]
+    assert isinstance(published.rungs, list)
     assert len(published.rungs) == rungs
     assert set(published.rungs) <= {*map(str, swapped), *removed}

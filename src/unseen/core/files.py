@@ -21,9 +21,9 @@ def _temporary_beside(path: Path) -> Path:
     return path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make the content of a file, or the renames in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -44,7 +44,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def write_text(path: Path, content: str) -> None:
@@ -80,15 +80,14 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield temporary
         for file in sorted(temporary.rglob("*")):
             if file.is_file():
-                with open(file, "rb") as opened:
-                    os.fsync(opened.fileno())
-        sync_folder(temporary)
+                sync(file)
+        sync(temporary)
         fault("folder.before_rename")
         old = _temporary_beside(path)
         if path.exists():
             os.replace(path, old)
         os.replace(temporary, path)
-        sync_folder(path.parent)
+        sync(path.parent)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -23,13 +23,9 @@ SAMPLES = 9
 class LadderSettings:
     """How a ladder is built.
 
-    ========  =========================================================================================
-    schedule  how many swaps and removals, in which steps
-    rungs     how many, evenly spaced in distance; or target distances; or names of steps ("-20", "R22")
-    samples   number of steps beside the rungs, evenly spaced, at which the distance of samples is measured; None
-              measures it at every step. It is for information only and takes nearly all the time
-    seed      of the validation classes and of the few-shot episodes
-    ========  =========================================================================================
+    ``rungs`` is how many, evenly spaced in distance; or target distances; or names of steps ("-20", "R22"). ``samples``
+    is the number of steps beside the rungs, evenly spaced, at which the distance of samples is measured, None for all:
+    it is for information only and takes nearly all the time. ``seed`` draws validation classes and few-shot episodes.
     """
 
     schedule: SwapSchedule = field(default_factory=SwapSchedule)

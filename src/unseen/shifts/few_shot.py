@@ -176,12 +176,9 @@ def few_shot(
 ) -> FewShotResult:
     """Zero-shot and few-shot scores over episodes, on the same queries.
 
-    ========  =============================================================================================
-    features  input of the head for the test images (n, d), from a backbone that is not trained
-    classes   the name of each image's class; images of a class in the order of the ladder file
-    head      the last layer; it is copied for each episode
-    support   class -> episode -> positions among the images of the class, as a ladder holds them
-    ========  =============================================================================================
+    ``features`` (n, d) of the test images are the input of ``head``, which is copied for each episode; images of a
+    class are in the order of the ladder file. ``support`` is class -> episode -> positions among the images of the
+    class, as a ladder holds them.
 
     Raises:  DataError when fewer than two classes are large enough for so many shots
     """

@@ -33,7 +33,6 @@ from unseen.shifts.recall_forecast import (
     spread_effect,
     spread_of,
     spread_of_fewer,
-    spread_within,
 )
 from unseen.shifts.small_sample_distance import CorrectedDistance, corrected_distance
 from unseen.shifts.steps import SwapSchedule
@@ -55,14 +54,10 @@ class DeploymentData:
 
 @dataclass(frozen=True, eq=False)
 class ShiftCheckInputs:
-    """Training and deployment data by one model.
+    """Training and deployment data by one model: features of the catalogue's items and of deployment.
 
-    ==========  ===============================================================================================
-    features    of the training data, a row for each item of the catalogue
-    head        makes embeddings of features, a trained run's; None scores the features themselves
-    seen        classes that the head was trained on: no recall is measured on them
-    scored_by   the name of the model
-    ==========  ===============================================================================================
+    A trained ``head`` makes embeddings of features; None scores the features themselves. No recall is measured on the
+    classes it has ``seen`` in training. ``scored_by`` is the name of the model.
     """
 
     catalogue: Catalogue
@@ -89,17 +84,10 @@ class ShiftCheckInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftCheckSettings:
-    """How a shift is checked.
+    """How a shift is checked: by which ladder of the training data, and by which few-shot adaptation.
 
-    ==========  ===============================================================================================
-    classes     number of deployment classes, where it has no labels and this is known nevertheless
-    dimensions  measure along so many leading principal directions of the training data, for few deployment rows
-    rungs       of the ladder of the training data
-    schedule    of that ladder
-    shots       2, 5 or 10
-    episodes    of few-shot adaptation; 0 for none
-    adaptation  how the last layer is fine-tuned
-    ==========  ===============================================================================================
+    ``classes`` is the number of deployment classes, where there are no labels and it is known nevertheless;
+    ``dimensions`` measures along so many leading principal directions of the training data, for few deployment rows.
     """
 
     classes: int | None = None
@@ -283,7 +271,7 @@ class _Gallery:
         rows = self.inputs.rows_of(catalogue.class_names, only_unseen=True)
         unseen, labels = self.embeddings[rows], catalogue.labels[rows]
         effect = spread_effect(unseen, labels, classes=self.classes, per_class=self.per_class, seed=self.seed)
-        within = spread_within(unseen, labels)
+        within = spread_of(unseen, labels)
         spread = spread_of_fewer(spread_of(embeddings), within, classes=known or self.classes, fewer=self.classes)
         if deployed.labels is None:
             return effect, spread, None

@@ -29,17 +29,11 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class SwapSchedule:
-    """How many swaps and removals lead away from the start of a ladder.
+    """How many steps of swaps lead to easier and harder splits from the start of a ladder, and how many of removals on.
 
-    ==============  ====================================================================================
-    swaps           swaps (and classes removed from each side) from one step to the next; None takes 2 %
-                    of the smaller side, which is 2 for CUB and Cars
-    easier          steps towards easier splits; 0 for none
-    harder          steps of swaps towards harder splits
-    removals        steps of removal after the last swap
-    history         slots of each side that were swapped last and are skipped
-    easier_history  likewise, towards easier splits
-    ==============  ====================================================================================
+    ``swaps`` is the number of swaps, and of classes removed from each side, from one step to the next; None takes 2 %
+    of the smaller side, which is 2 for CUB and Cars. ``history``, towards easier splits ``easier_history``, is the
+    number of slots of each side that were swapped last and are skipped.
     """
 
     swaps: int | None = None
@@ -115,14 +109,13 @@ def assemble_ladder(
         features={"dimensions": int(source.features.shape[1]), "made_by": source.made_by},
         settings=settings,
         classes=classes,
-        steps=[_record(step, sample_distances.get(step.name)) for step in steps],
+        steps=[
+            StepRecord(step.name, *map(len, step.classes), step.distance, sample_distances.get(step.name))
+            for step in steps
+        ],
         rungs=[_rung(catalogue, step, sample_distances[step.name], seed) for step in rungs],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
     )
-
-
-def _record(step: Step, sample_distance: float | None) -> StepRecord:
-    return StepRecord(step.name, len(step.classes.train), len(step.classes.test), step.distance, sample_distance)
 
 
 def _rung(catalogue: Catalogue, step: Step, sample_distance: float, seed: int) -> Rung:
