@@ -30,20 +30,26 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file atomically and durably: a kill or a power cut leaves the old content or the new."""
+@contextmanager
+def temporary_file(path: Path) -> Iterator[Path]:
+    """A new name in the same folder, for a file that is then renamed to `path`; otherwise it is removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary_beside(path)
     try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file atomically and durably: a kill or a power cut leaves the old content or the new."""
+    with temporary_file(path) as temporary:
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         fault("files.before_rename")
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     sync(path.parent)
 
 

@@ -55,8 +55,7 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers:
     one of them is raised here and ends the others.
     """
     if workers == 1 or len(items) < 2:
-        for index, item in enumerate(items):
-            yield index, work(item)
+        yield from enumerate(map(work, items))
         return
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()

@@ -1,9 +1,9 @@
 """Shift check: how far deployment data are from training data, and what that means for recall."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -313,26 +313,23 @@ def _adaptation_gains(
         targets.append((number, inputs.features[rows], names, ladder.support))
     if inputs.deployed.labels is not None:
         names = inputs.deployed.labels.astype(np.str_)
-        classes, counts = np.unique(names, return_counts=True)
-        sizes = dict(zip(classes.tolist(), counts.tolist(), strict=True))
-        targets.append((None, inputs.deployed.features, names, draw_support(sizes, seed=settings.seed)))
+        support = draw_support(Counter(names.tolist()), seed=settings.seed)
+        targets.append((None, inputs.deployed.features, names, support))
     gains = []
     for index, (rung, features, names, support) in enumerate(targets):
         start = settings.rungs + 4 + index * settings.episodes
         message = "adapting to deployment" if rung is None else f"adapting to rung {rung}"
         progress(start, settings.total, message)
         inputs_of_head = torch.from_numpy(np.asarray(features, np.float32))
-        on_episode = partial(_report_from, progress, start, settings.total, message)
+
+        def on_episode(done: int, _total: int, _words: str, *, start: int = start, message: str = message) -> None:
+            progress(start + done, settings.total, message)
+
         # Classes may have too few images for so many shots: then there is no gain, but the check has other results.
         with suppress(DataError):
             result = few_shot(inputs_of_head, names, head, support, few_shot_settings, progress=on_episode)
             gains.append(AdaptationGain(rung, result))
     return gains
-
-
-def _report_from(progress: Progress, start: int, total: int, message: str, done: int, *_: object) -> None:
-    """Report a part of the work as steps of the whole."""
-    progress(start + done, total, message)
 
 
 def _identity_head(features: Features) -> nn.Module:

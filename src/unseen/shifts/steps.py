@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
@@ -17,8 +18,7 @@ _TOLERANCE = 0.02
 """A relative fall of the distance up to this is the noise of few classes; a larger one ends the removal."""
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(NamedTuple):
     """A class split with its distance of class means; "-20" is 20 swaps easier than the start "0", "6" is 6 swaps
     harder, and "R22" has lost 22 classes from each side of the last harder one."""
 
@@ -110,8 +110,8 @@ def assemble_ladder(
         settings=settings,
         classes=classes,
         steps=[
-            StepRecord(step.name, *map(len, step.classes), step.distance, sample_distances.get(step.name))
-            for step in steps
+            StepRecord(name, len(sides.train), len(sides.test), distance, sample_distances.get(name))
+            for name, sides, distance in steps
         ],
         rungs=[_rung(catalogue, step, sample_distances[step.name], seed) for step in rungs],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),

@@ -1,7 +1,6 @@
 """An SQLite file that changes in short transactions; refused if it is damaged, foreign or on a network disk."""
 
 import os
-import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from urllib.parse import quote
 
 from unseen.core.errors import StoreError
 from unseen.core.faults import fault
-from unseen.core.files import TEMPORARY, sync
+from unseen.core.files import sync, temporary_file
 
 _NETWORK = (
     "nfs", "cifs", "smb", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "davfs", "sshfs", "s3fs", "rclone"
@@ -72,8 +71,7 @@ def create_database(path: Path, schema: Schema, first_row: tuple[str, tuple[str,
         return
     refuse_network(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary_beside(path) as temporary:
+        with temporary_file(path) as temporary:
             with closing(sqlite3.connect(temporary)) as connection:
                 connection.execute(f"PRAGMA application_id={schema.application}")
                 connection.execute(f"PRAGMA user_version={schema.version}")
@@ -145,15 +143,13 @@ class Database:
 
     def copy_to(self, path: Path) -> None:
         """Copy the database as it is at one instant, also while others write."""
-        with self._lock, self._guard():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _temporary_beside(path) as temporary:
-                with closing(sqlite3.connect(temporary)) as copy:
-                    self._connection.backup(copy)
-                    copy.execute("PRAGMA journal_mode=DELETE")
-                sync(temporary)
-                os.replace(temporary, path)
-                sync(path.parent)
+        with self._lock, self._guard(), temporary_file(path) as temporary:
+            with closing(sqlite3.connect(temporary)) as copy:
+                self._connection.backup(copy)
+                copy.execute("PRAGMA journal_mode=DELETE")
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -193,12 +189,3 @@ class Database:
             raise StoreError(f"{self.path} is in use by a process with another SQLite", hint="Wait until it has ended.")
         # EXTRA is FULL, and also makes the removal of the rollback journal durable: that removal is the commit.
         execute(f"PRAGMA synchronous={'FULL' if mode == 'WAL' else 'EXTRA'}")
-
-
-@contextmanager
-def _temporary_beside(path: Path) -> Iterator[Path]:
-    temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)

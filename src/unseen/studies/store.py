@@ -105,8 +105,6 @@ class Store:
         """Close the file."""
         self._database.close()
 
-    # Cells
-
     def set_plan(self, cells: Sequence[Cell], plan: Mapping[str, object]) -> None:
         """Make these cells the current plan: new ones wait, known ones keep their state and results.
 
@@ -237,8 +235,6 @@ class Store:
                 self._change(execute, row, state="waiting", owner=None, faults=0, error=None)
             return len(rows)
 
-    # Reading
-
     def cells(self, *, of_all_plans: bool = False) -> list[CellState]:
         """The cells of the current plan in its order; with `of_all_plans` those of earlier plans after them."""
         with self._database.reading() as execute:
@@ -290,8 +286,6 @@ class Store:
     def snapshot(self, path: Path) -> None:
         """Copy the store as it is at one instant: a long read of the copy blocks no writer."""
         self._database.copy_to(path)
-
-    # Inside
 
     def _row(self, execute: Execute, name: str) -> sqlite3.Row:
         row: sqlite3.Row | None = execute("SELECT * FROM cells WHERE name = ?", (name,)).fetchone()
