@@ -118,7 +118,7 @@ def test_its_strength_leads_from_the_mean_to_the_maximum(name):
 
 
 def numeric_maximum(text, losses):
-    """The largest objective over the set by a general solver; gives value and tolerance."""
+    """The largest objective over the set by a general solver; returns value and tolerance."""
     name, _, settings = text.partition(":")
     settings = dict(part.split("=") for part in settings.split(",") if part)
     n = len(losses)

@@ -11,7 +11,7 @@ from unseen.methods.uniform_prior import discriminator_loss, in_chunks, prior_lo
 
 
 def undecided(width):
-    """A discriminator that gives 0.5 to everything."""
+    """A discriminator that returns 0.5 for everything."""
     layer = nn.Linear(width, 1)
     with torch.no_grad():
         layer.weight.zero_()

@@ -1,4 +1,4 @@
-"""The robust frame: what it gives its set, what it counts, how it is built, and what it is equal to."""
+"""The robust loss: how it is built, which pairs it counts, and the known losses that it equals."""
 
 import math
 
@@ -123,7 +123,7 @@ def test_mean_draws_have_the_weighted_gradient():
     assert few(embeddings, labels, key=1).item() == few(embeddings, labels, key=1).item()
 
 
-# ----- identities: one frame, several known losses -----
+# ----- identities: known losses as special cases -----
 
 
 def both_kinds(seed=10):

@@ -1,4 +1,4 @@
-"""Recipes: what is stated stands over the protocol, the protocol over the defaults of the data and the depth."""
+"""Recipes: stated settings override the protocol, and the protocol overrides the defaults of data and depth."""
 
 import numpy as np
 import pytest

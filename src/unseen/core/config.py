@@ -91,7 +91,7 @@ def _split_outside_brackets(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def as_record(value: str | Mapping[str, object], kind: str) -> Record:
+def as_record(value: object, kind: str) -> Record:
     """A record from a string of the command line or a mapping of a file."""
     if isinstance(value, str):
         return parse_record(value)

@@ -38,7 +38,7 @@ _NAMES = {
 _BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 
-def validate(model: type[Model], content: Mapping[str, Any], owner: str) -> Model:
+def validate(model: type[Model], content: Mapping[str, object], owner: str) -> Model:
     """Build a model from a mapping. The first thing that does not fit is a `ConfigError` that begins with `owner`.
 
     >>> class Run(BaseModel):

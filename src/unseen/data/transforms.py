@@ -2,7 +2,8 @@
 
 import importlib
 import math
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ class Transform(Protocol):
         ...
 
 
-def torchvision_functional() -> Any:
+def torchvision_functional() -> ModuleType:
     """Import torchvision's transform functions when first needed: the import takes seconds.
 
     Raises:  `ConfigError` when torchvision is missing
@@ -148,7 +149,7 @@ class Crop:
         return _normalised(pixels, self._table)
 
 
-def _channel_table(functional: Any, mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
+def _channel_table(functional: ModuleType, mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
     """Return the normalised value of each byte for each channel, as torchvision computes it: (3, 256)."""
     values = torch.arange(256, dtype=torch.uint8).repeat(3, 1, 1)
     table = functional.normalize(functional.to_dtype(values, torch.float32, scale=True), list(mean), list(std))

@@ -5,7 +5,6 @@ They hold the signature that users and other libraries call, so that the file of
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -13,10 +12,11 @@ from unseen.core.checks import check_at_least, check_count
 from unseen.core.errors import BatchError
 from unseen.losses.proxies import Start, check_classes, new_proxies
 from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.parameters import ParameterGroup
 from unseen.pairs.tuples import NO_USAGE, LossOutput, Miner, PairMasks, Triplets, Usage, choose, usage_of
 
 
-def own_parameters_of(loss: nn.Module) -> list[dict[str, Any]]:
+def own_parameters_of(loss: nn.Module) -> list[ParameterGroup]:
     """The parameter groups that a loss declares; those of another library are trained like the model."""
     declared = getattr(loss, "own_parameters", None)
     if declared is not None:
@@ -51,7 +51,7 @@ class PairLoss(nn.Module, ABC):
     def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """Loss over the chosen tuples, and how many there are; random losses draw from the key."""
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """Parameter groups of the loss itself, each with `lr` (None: that of the optimiser) and `weight_decay`."""
         return []
 
@@ -106,6 +106,6 @@ class ProxyLoss(nn.Module, ABC):
     def compute(self, pairs: Pairs, proxies: Tensor) -> LossOutput:
         """Loss of a batch, and how many samples are in it."""
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The proxies, at their own learning rate and without weight decay."""
         return [{"params": [self.proxies], "lr": self.proxy_lr, "weight_decay": 0.0}]

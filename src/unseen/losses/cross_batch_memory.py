@@ -13,6 +13,7 @@ from unseen.core.randomness import derive
 from unseen.core.registry import loss
 from unseen.losses.base import own_parameters_of
 from unseen.pairs.pairs import Pairs, pairs_of
+from unseen.pairs.parameters import ParameterGroup
 from unseen.pairs.tuples import Miner, Usage, total
 
 
@@ -130,7 +131,7 @@ class CrossBatchMemory(nn.Module):
         rows, labels = (torch.cat([buffer[part] for part in parts]) for buffer in (self.queue, self.queue_labels))
         return rows, labels
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """Parameter groups of the loss."""
         return own_parameters_of(self.loss)
 

@@ -1,6 +1,6 @@
 """Margin loss: hinges on both sides of a boundary distance, which can be learned."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from unseen.losses.proxies import check_classes
 from unseen.pairs.functional import hinges_above, hinges_below
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
+from unseen.pairs.parameters import ParameterGroup
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
 Normalizer = Literal["active_pairs", "active_triplets", "none"]
@@ -117,7 +118,7 @@ class Margin(PairLoss):
             pairs, chosen, boundary=self._boundary_of(pairs), margin=self.margin, nu=self.nu, normalizer=self.normalizer
         )
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The boundary, if it is learned."""
         if self.beta_mode == "constant":
             return []

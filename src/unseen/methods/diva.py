@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from unseen.methods.diva_triplets import SHARED_MODES, SharedMode, intra_triplet
 from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
 from unseen.models import ConcatenatedHeads, Embedder
 from unseen.pairs.functional import unit_vectors
+from unseen.pairs.parameters import ParameterGroup
 
 HEADS = ("discriminative", "shared", "intra", "self")
 HIDDEN = 512
@@ -129,7 +129,7 @@ class DiVAObjective(Objective):
             average.lerp_(parameter, 1 - self.settings.momentum)
         self.queue.put(output.keys)
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of the three losses, and of the regressors, which train as the model does."""
         losses = (self.loss, self.shared_loss, self.intra_loss)
         groups = [group for loss in losses for group in own_parameters_of(loss)]

@@ -8,7 +8,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from unseen.losses.base import own_parameters_of
 from unseen.models import Embedder
 from unseen.models.embedder import HeadFactory
+from unseen.pairs.parameters import ParameterGroup
 from unseen.pairs.tuples import Triplets, Usage
 
 
@@ -92,7 +93,7 @@ class Objective(nn.Module, ABC):
         """Update queues, moving averages and the parameters of `optimizers()` after the optimizer's step."""
         return
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """Parameter groups besides the model's, each with its `lr` and `weight_decay` (None: the optimizer's)."""
         return own_parameters_of(self.loss)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from unseen.losses.base import own_parameters_of
 from unseen.methods.objective import FeatureOutput, ForwardOutput, MethodInputs, Objective
 from unseen.models import linear_head
 from unseen.pairs.functional import inner_products, unit_vectors
+from unseen.pairs.parameters import ParameterGroup
 
 
 def similarities(rows: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class S2SDObjective(Objective):
         """Count the step, for the delay."""
         self.steps += 1
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of all losses, and of the branches, which train as the model does."""
         groups = [group for loss in (self.loss, *self.target_losses) for group in own_parameters_of(loss)]
         return [*groups, {"params": list(self.branches.parameters()), "lr": None, "weight_decay": None}]

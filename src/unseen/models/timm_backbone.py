@@ -1,6 +1,7 @@
 """Any timm backbone, with weights from a local file, from a package, or from the hub."""
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from unseen.models.weights import (
 )
 
 
-def _timm() -> Any:
+def _timm() -> ModuleType:
     try:
         import timm
     except ImportError:

@@ -10,6 +10,7 @@ from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.pair_terms import PairTermLoss, PairTerms
 from unseen.pairs.pairs import Pairs
+from unseen.pairs.parameters import ParameterGroup
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 from unseen.robust.worst_case import Uncertainty
 
@@ -25,7 +26,7 @@ def robust(terms: PairTerms, uncertainty: Uncertainty, *, remove_zero: bool, key
 
 @loss("robust")
 class Robust(PairLoss):
-    r"""Distributionally robust pair loss: the worst-case weighted loss over an uncertainty set of weights.
+    r"""Distributionally robust pair loss: worst case over an uncertainty set of weights.
 
     .. math:: F = \max_{p \in U} \sum_{i < j} p_{ij} l_{ij} - R(p), \qquad
               \nabla F = \sum_{i < j} p^*_{ij} \nabla l_{ij}
@@ -76,6 +77,6 @@ class Robust(PairLoss):
         terms = self.pair_loss.terms(pairs).chosen(as_masks(pairs, chosen))
         return robust(terms, self.uncertainty, remove_zero=self.remove_zero, key=key)
 
-    def own_parameters(self) -> list[dict[str, Any]]:
+    def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of the pair loss."""
         return self.pair_loss.own_parameters()

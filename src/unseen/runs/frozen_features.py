@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,12 +39,12 @@ def made_by(recipe: Recipe) -> Record:
     return {"model": recipe.model, "transform": recipe.transform, "seed": recipe.seed}
 
 
-def pooled_features(settings: Mapping[str, Any], *, cache: Path | None = None, workers: int = 0) -> Pooled:
+def pooled_features(settings: Mapping[str, object], *, cache: Path | None = None, workers: int = 0) -> Pooled:
     """The features that a run with these settings (`data`, `model`, `transform`, `seed`) would train a head on."""
     return pool(prepare_pooled(settings), cache=cache, workers=workers)
 
 
-def prepare_pooled(settings: Mapping[str, Any]) -> Prepared:
+def prepare_pooled(settings: Mapping[str, object]) -> Prepared:
     """The recipe of pooled features, before any is computed."""
     return prepare({**settings, "depth": "frozen", "loss": None, "embedding_size": None, "head": "random"})
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from unseen.core.config import Record, as_record, read_yaml
 from unseen.core.errors import ConfigError
@@ -25,7 +24,7 @@ class NamedRecipe:
         """The settings of a run on a data set."""
         return _over(self.settings, self.by_data.get(data, {}))
 
-    def under(self, stated: Mapping[str, Any], data: str) -> Record:
+    def under(self, stated: Mapping[str, object], data: str) -> Record:
         """Stated settings over this recipe's; a stated loss or method of the same name overrides its settings only.
 
         Raises:     ConfigError for a loss or method of another name
@@ -63,7 +62,7 @@ def load_recipe(name: str) -> NamedRecipe:
     return known[name]
 
 
-def _over(below: Record, above: Mapping[str, Any]) -> Record:
+def _over(below: Record, above: Mapping[str, object]) -> Record:
     """Merge two mappings recursively; a component of another name replaces the one below entirely."""
     merged = dict(below)
     for key, value in above.items():

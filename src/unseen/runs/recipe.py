@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, model_validator
 
@@ -125,7 +125,7 @@ class Prepared:
     images_checked: bool = False
 
 
-def prepare(settings: Mapping[str, Any], load: Callable[[Record], Catalogue] = load_catalogue) -> Prepared:
+def prepare(settings: Mapping[str, object], load: Callable[[Record], Catalogue] = load_catalogue) -> Prepared:
     """The complete recipe of a run: settings as people state them, checked, with every default written out.
 
     Stated settings override those of the named recipe, these override the protocol's, and these the defaults.
@@ -225,7 +225,7 @@ def _check_components(recipe: Recipe, split: Split) -> None:
             build(REGISTRIES[kind], record, known if kind == "loss" else None)
 
 
-def abbreviate_home(value: str | Mapping[str, Any], kind: str) -> Record:
+def abbreviate_home(value: object, kind: str) -> Record:
     """A record with the user's home folder in its paths written as ~, so that no file of ours holds a home path."""
     record = as_record(value, kind)
     if isinstance(record.get("parts"), Mapping):

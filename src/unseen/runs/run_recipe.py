@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ VALIDATION_SCORES = ("recall@1", "map@r")
 
 
 def run(
-    settings: Mapping[str, Any] | Prepared,
+    settings: Mapping[str, object] | Prepared,
     folder: str | Path,
     *,
     workers: int = 0,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class ShiftCheckData(NamedTuple):
 def compared_features(
     data: ShiftCheckData,
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     run: Path | None = None,
     cache: Path | None = None,
     workers: int = 0,

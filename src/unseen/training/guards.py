@@ -32,37 +32,28 @@ def watched(
     checked. Parameters, embeddings and gradients are searched only when that fails, or when the loss refuses them.
     """
 
+    def stop_if_non_finite(value: Tensor | None) -> None:
+        part = _first_non_finite(value, embeddings, named_parameters)
+        if part is None:
+            return  # every number is finite, only their squares overflow; or the batch is refused for another reason
+        items, loss = names(), None if value is None else repr(value.item())
+        write_json(folder / "non_finite.json", {"step": step, "part": part, "loss": loss, "batch": items})
+        shown = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
+        raise NonFiniteError(
+            f"step {step}: {part} is not finite, so the step was not applied (batch: {shown}; all in non_finite.json)",
+            hint="Use a lower learning rate or gradient clipping, and look at these images.",
+        )
+
     def watch(value: Tensor, norm: Tensor) -> Tensor:
         if not torch.isfinite(value.detach() + norm):
-            _stop(embeddings, named_parameters, value, step, names, folder)
+            stop_if_non_finite(value)
         return norm
 
     try:
         yield watch
     except BatchError:
-        _stop(embeddings, named_parameters, None, step, names, folder)
+        stop_if_non_finite(None)
         raise
-
-
-def _stop(
-    embeddings: Tensor,
-    named: NamedParameters,
-    value: Tensor | None,
-    step: int,
-    names: Callable[[], list[str]],
-    folder: Path,
-) -> None:
-    part = _first_non_finite(value, embeddings, named)
-    if part is None:
-        return  # every number is finite, only their squares overflow; or the batch is refused for another reason
-    items = names()
-    loss = None if value is None else repr(value.item())
-    write_json(folder / "non_finite.json", {"step": step, "part": part, "loss": loss, "batch": items})
-    shown = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
-    raise NonFiniteError(
-        f"step {step}: {part} is not finite, so the step was not applied (batch: {shown}; all in non_finite.json)",
-        hint="Use a lower learning rate or gradient clipping, and look at these images.",
-    )
 
 
 def _first_non_finite(value: Tensor | None, embeddings: Tensor, named: NamedParameters) -> str | None:

@@ -1,6 +1,7 @@
 """The whole state of a training run as one checkpoint, and back."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +44,20 @@ def resume_run(job: Job, folder: Path) -> tuple[State, Weights | None]:
     return State(**checkpoint.state["run"]), parts["best"] or None
 
 
-def flatten_optimizer(optimizer: torch.optim.Optimizer) -> tuple[Weights, dict[str, Any]]:
+def flatten_optimizer(optimizer: torch.optim.Optimizer) -> tuple[Weights, dict[str, object]]:
     """An optimizer's state as named tensors and plain values."""
     tensors: Weights = {}
-    scalars: dict[str, Any] = {}
+    scalars: dict[str, object] = {}
     for position, entries in optimizer.state_dict()["state"].items():
         for name, value in entries.items():
-            (tensors if isinstance(value, Tensor) else scalars)[f"{position}.{name}"] = value
+            if isinstance(value, Tensor):
+                tensors[f"{position}.{name}"] = value
+            else:
+                scalars[f"{position}.{name}"] = value
     return tensors, scalars
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Weights, scalars: dict[str, Any]) -> None:
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Weights, scalars: Mapping[str, object]) -> None:
     """Load what `flatten_optimizer` returned; groups and settings stay those of the run's configuration."""
     state: dict[int, dict[str, Any]] = {}
     for key, value in {**tensors, **scalars}.items():

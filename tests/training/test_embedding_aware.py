@@ -1,4 +1,4 @@
-"""Samplers that follow the embeddings of the run: what the loop shows them, and that resuming changes no bit."""
+"""Samplers that depend on the embeddings of the run: what the loop passes to them, and exact resuming."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Runs whose batches follow the run's own embeddings, killed at random moments, end as one that nobody disturbed."""
+"""Runs whose batches depend on their own embeddings, killed at random moments, end as an undisturbed one."""
 
 import pytest
 
