@@ -76,11 +76,8 @@ def run_study(
     A cell works in `folder/cells/<name>`, where a later attempt finds what an earlier one left. An `UnseenError` fails
     the cell at once; any other error, and the death of its worker, after `max_attempts` times. The others run on.
 
-    The store `folder/study.sqlite` is the truth about the study: what a cell returns is written there, and reports and
-    analyses read it from there. A `result.json` in a cell's folder is the record of that run alone.
-
-    Results are keyed by configuration: those of an earlier plan in the same folder stay, unreported, and are found
-    again when a plan names them. One runner at a time works on a folder; a second one is refused.
+    Results go to the store `folder/study.sqlite`, keyed by configuration: those of an earlier plan in the same folder
+    stay, unreported, and are found again when a plan names them. A second runner on the same folder is refused.
 
     Raises:     StoreError for a store that cannot be used; UnseenError if workers cannot start; KeyboardInterrupt on
                 Ctrl-C, after the workers have ended and their cells were given back

@@ -93,7 +93,7 @@ class WorkerProcess:
         )
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
         assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018
-        self._pipes = (stdin, stdout, stderr)
+        self._stdin, self._pipes = stdin, (stdin, stdout, stderr)
         self.streams = [stdout.fileno(), stderr.fileno()]
         self._stdout, self._stderr = self.streams
         self._partial_lines = dict.fromkeys(self.streams, b"")
@@ -108,8 +108,8 @@ class WorkerProcess:
         if "cell" in message:
             self._last_line = ""
         with suppress(BrokenPipeError):
-            self._pipes[0].write((json.dumps(message) + "\n").encode())
-            self._pipes[0].flush()
+            self._stdin.write((json.dumps(message) + "\n").encode())
+            self._stdin.flush()
 
     def read(self) -> list[Message]:
         """What it printed since the last call, warnings and tracebacks; then what it sent."""
