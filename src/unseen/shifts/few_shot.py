@@ -31,9 +31,9 @@ SCORES = ("recall@1", "map@1000")
 class Adaptation:
     """How the last layer is fine-tuned on the support images of an episode.
 
-    Adam without weight decay, margin loss with a boundary ``beta`` that is not learnt, ``batch_size`` images per batch, 2
-    per class, more where there are fewer classes. ``iterations`` maps shots to optimiser steps; the paper has none for
-    10 shots, which take those of 5.
+    Adam without weight decay, margin loss with a boundary ``beta`` that is not learnt, ``batch_size`` images per batch,
+    2 per class, more where there are fewer classes. ``iterations`` maps shots to optimiser steps; the paper has none
+    for 10 shots, which take those of 5.
 
     Reference:  Milbich et al., NeurIPS 2021, arXiv:2107.09562; the defaults are those of the authors' code
     """
