@@ -24,14 +24,8 @@ from unseen.evaluation.scores.pair_curves import PairCounts, binned_counts, coun
 from unseen.evaluation.scores.spectra import singular_values, singular_values_without
 from unseen.evaluation.scores.structure import class_sums
 
-TIES = {
-    "expected": "ties: expected value over all orders",
-    "optimistic": "ties: positives first",
-}
-EMPTY = {
-    "zero": "a query without positives counts 0",
-    "skip": "queries without positives are left out",
-}
+TIES = {"expected": "ties: expected value over all orders", "optimistic": "ties: positives first"}
+EMPTY = {"zero": "a query without positives counts 0", "skip": "queries without positives are left out"}
 
 
 @dataclass(frozen=True)

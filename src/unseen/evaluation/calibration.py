@@ -53,12 +53,7 @@ class Calibration:
 
 
 def calibrate(
-    embeddings: Embeddings,
-    labels: Labels,
-    *,
-    false_positive_rate: float = 1e-3,
-    splits: int = 100,
-    seed: int = 0,
+    embeddings: Embeddings, labels: Labels, *, false_positive_rate: float = 1e-3, splits: int = 100, seed: int = 0
 ) -> Calibration:
     """The lowest threshold with at most this false-positive rate over pairs, and how well it holds on other classes.
 

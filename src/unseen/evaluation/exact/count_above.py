@@ -11,15 +11,7 @@ from torch import Tensor
 from unseen.core.console import bar_when_long
 from unseen.evaluation.exact.arrays import Float32s
 from unseen.evaluation.exact.positives import Positives
-from unseen.evaluation.exact.thresholds import (
-    EXCLUDED,
-    Counts,
-    Side,
-    Thresholds,
-    error_bound,
-    side,
-    with_margins,
-)
+from unseen.evaluation.exact.thresholds import EXCLUDED, Counts, Side, Thresholds, error_bound, side, with_margins
 from unseen.evaluation.exact.tiles import QueryGallery, Tile, work_on_tiles
 
 Kernel: TypeAlias = Callable[[Float32s, Side, Side, Thresholds, Counts, int], int]

@@ -77,11 +77,7 @@ class Directions:
     """
 
     def __init__(
-        self,
-        parts: tuple["_Part", ...],
-        inverse_norms: Tensor,
-        kept: Units | None = None,
-        rows: Integers | None = None,
+        self, parts: tuple["_Part", ...], inverse_norms: Tensor, kept: Units | None = None, rows: Integers | None = None
     ) -> None:
         self.inverse_norms = inverse_norms
         self._parts = parts

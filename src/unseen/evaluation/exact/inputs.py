@@ -68,12 +68,7 @@ def read_table(
 
 
 def _with_gallery(
-    embeddings: Embeddings,
-    labels: Labels,
-    queries: Rows | None,
-    gallery: Gallery,
-    groups: Labels | None,
-    memory: float,
+    embeddings: Embeddings, labels: Labels, queries: Rows | None, gallery: Gallery, groups: Labels | None, memory: float
 ) -> Table:
     if (groups is None) != (len(gallery) == 2):
         raise BatchError(

@@ -105,11 +105,7 @@ def roc(counts: PairCounts) -> ROC:
 
     Empty:  without positive (negative) pairs that rate is 0 everywhere
     """
-    return ROC(
-        np.concatenate([[np.inf], counts.similarity]),
-        _rate(counts.negatives),
-        _rate(counts.positives),
-    )
+    return ROC(np.concatenate([[np.inf], counts.similarity]), _rate(counts.negatives), _rate(counts.positives))
 
 
 def _rate(counts: Integers) -> Floats:

@@ -129,11 +129,7 @@ def over_sum(values: Floats) -> Floats:
 
 
 def class_spectra(
-    directions: Directions,
-    classes: Integers,
-    *,
-    first: int = 35,
-    short: Literal["pad", "truncate"] = "pad",
+    directions: Directions, classes: Integers, *, first: int = 35, short: Literal["pad", "truncate"] = "pad"
 ) -> ClassSpectra:
     """The singular values of each class by itself, sorted, divided by their sum.
 

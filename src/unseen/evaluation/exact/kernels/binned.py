@@ -79,12 +79,7 @@ def _buffers_for(thresholds: Thresholds, items: int) -> _Buffers:
 
 @compiled
 def _count_by_bins(
-    entries: Float32s,
-    query: int,
-    sides: tuple[Side, Side],
-    thresholds: Thresholds,
-    counts: Counts,
-    buffers: _Buffers,
+    entries: Float32s, query: int, sides: tuple[Side, Side], thresholds: Thresholds, counts: Counts, buffers: _Buffers
 ) -> int:
     """Count the similarities of one query; returns the number of exact decisions.
 
