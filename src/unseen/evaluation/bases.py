@@ -76,22 +76,13 @@ class EvaluationSet:
 
 
 class Inputs(NamedTuple):
-    """What the scores of one basis are called with.
+    """What the scores of one basis are called with."""
 
-    ==============  ====================================================================================
-    arguments       for the value of a score
-    without         a function from a group of classes to the arguments without these classes
-    note            added to the definition of a score
-    query_classes   the class of each query, for scores with one value per query
-    baseline        arguments that those ``without`` a group are to be compared with, if not ``arguments``
-    ==============  ====================================================================================
-    """
-
-    arguments: tuple[Any, ...]
-    without: Callable[[int], tuple[Any, ...]] | None = None
-    note: str = ""
-    query_classes: Integers | None = None
-    baseline: tuple[Any, ...] | None = None
+    arguments: tuple[Any, ...]  # for the value of a score
+    without: Callable[[int], tuple[Any, ...]] | None = None  # from a group of classes to the arguments without these
+    note: str = ""  # added to the definition of a score
+    query_classes: Integers | None = None  # of each query, for scores with one value per query
+    baseline: tuple[Any, ...] | None = None  # what those without a group are compared with, if not the arguments
 
 
 def _ranks(data: EvaluationSet) -> Inputs:

@@ -34,18 +34,11 @@ class Pairs(NamedTuple):
 
 
 class OtherClassMatches(NamedTuple):
-    """The items of other classes that are nearest or nearly identical.
+    """The items of other classes that are nearest or nearly identical."""
 
-    =====================  ==============================================================================
-    nearest                for each query of the table: row of its nearest item of another class, -1 if none
-    near_duplicates        the most similar pairs of different classes that reach the threshold, each once
-    near_duplicate_count   number of such pairs in total
-    =====================  ==============================================================================
-    """
-
-    nearest: Integers
-    near_duplicates: Pairs
-    near_duplicate_count: int
+    nearest: Integers  # for each query of the table: row of its nearest item of another class, -1 if none
+    near_duplicates: Pairs  # the most similar pairs of different classes that reach the threshold, each once
+    near_duplicate_count: int  # number of such pairs in total
 
 
 def match_other_classes(

@@ -22,22 +22,13 @@ _LARGE_CLASS = 256
 
 
 class Positives(NamedTuple):
-    """Queries in the order of their classes, small classes first, and the similarities of their positives.
+    """Queries in the order of their classes, small classes first, and the similarities of their positives."""
 
-    =============  ====================================================================================
-    query_gallery  queries and gallery in that order
-    order          position of each query among the queries of the table
-    spans          where the items of each query's class stand in the gallery
-    starts         query q has the similarities from ``starts[q]`` to ``starts[q + 1]``
-    similarities   ascending within each query, the queries one after another
-    =============  ====================================================================================
-    """
-
-    query_gallery: QueryGallery
-    order: Integers
-    spans: ClassSpans
-    starts: Integers
-    similarities: Floats
+    query_gallery: QueryGallery  # in that order
+    order: Integers  # position of each query among the queries of the table
+    spans: ClassSpans  # where the items of each query's class stand in the gallery
+    starts: Integers  # query q has the similarities from starts[q] to starts[q + 1]
+    similarities: Floats  # ascending within each query, the queries one after another
 
     def exclude(self, similarity: Tensor, rows: slice, columns: slice, value: float) -> None:
         """Write a value where an item is of the query's class or is no candidate, so that negatives remain."""

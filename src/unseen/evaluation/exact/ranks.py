@@ -28,20 +28,13 @@ _MANY_POSITIVES = 256
 
 
 class TiedGroups(NamedTuple):
-    """Groups of equally similar items that hold a positive; most hold one item.
+    """Groups of equally similar items that hold a positive; most hold one item."""
 
-    ================  =============================================================================
-    query             number of the query
-    before            candidates ranked before the group, and ``positives_before`` among them
-    size              items in the group, and ``positives`` among them
-    ================  =============================================================================
-    """
-
-    query: Integers
-    before: Integers
-    size: Integers
-    positives: Integers
-    positives_before: Integers
+    query: Integers  # number of the query
+    before: Integers  # candidates ranked before the group
+    size: Integers  # items in the group
+    positives: Integers  # positives in the group
+    positives_before: Integers  # positives ranked before the group
 
 
 @dataclass(frozen=True)

@@ -21,21 +21,13 @@ LEAST = np.int32(-(2**31))
 
 
 class Thresholds(NamedTuple):
-    """Exact similarities to count against, ascending within each query, the queries one after another.
+    """Exact similarities to count against, ascending within each query, the queries one after another."""
 
-    =========  ======================================================================================
-    starts     query q has the thresholds from ``starts[q]`` to ``starts[q + 1]``
-    exact      inner product in integers times the item's inverse norm (float64)
-    low, high  a float32 similarity <= ``low`` is certainly below, one > ``high`` certainly above
-    bits       the bits of ``low`` as an integer: positive floats are ordered like their bits
-    =========  ======================================================================================
-    """
-
-    starts: Integers
-    exact: Floats
-    low: Float32s
-    high: Float32s
-    bits: NDArray[np.int32]
+    starts: Integers  # query q has the thresholds from starts[q] to starts[q + 1]
+    exact: Floats  # inner product in integers times the item's inverse norm
+    low: Float32s  # a float32 similarity <= low is certainly below
+    high: Float32s  # and one > high certainly above
+    bits: NDArray[np.int32]  # the bits of low as an integer: positive floats are ordered like their bits
 
     def of(self, queries: slice) -> "Thresholds":
         """The thresholds of some queries, renumbered from 0."""

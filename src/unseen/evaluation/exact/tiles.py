@@ -34,20 +34,13 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryGallery:
-    """Queries and gallery in an order of their own, and which pairs of them do not count.
-
-    ==============  =====================================================================================
-    queries         row numbers in the table, likewise ``gallery``
-    self_position   for each query its position in the gallery, or -1
-    query_groups    if present, items of the query's own group are not compared; likewise ``gallery_groups``
-    ==============  =====================================================================================
-    """
+    """Queries and gallery in an order of their own, and which pairs of them do not count."""
 
     directions: Directions
-    queries: Integers
+    queries: Integers  # row numbers in the table
     gallery: Integers
-    self_position: Integers
-    query_groups: Integers | None
+    self_position: Integers  # for each query its position in the gallery, or -1
+    query_groups: Integers | None  # if present, items of the query's own group are not compared
     gallery_groups: Integers | None
 
     @classmethod

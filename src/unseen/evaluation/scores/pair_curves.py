@@ -168,10 +168,7 @@ class PairAUC(Score):
     basis = "curves"
     collapsed = 0.5
     definition = "probability that a pair of one class is more similar than a pair of two; ties half"
-
-    def __call__(self, counts: PairCounts) -> float:
-        """One value for all pairs."""
-        return pair_auc(counts)
+    __call__ = staticmethod(pair_auc)
 
 
 @score("pair_ap")
@@ -180,10 +177,7 @@ class PairAP(Score):
 
     basis = "curves"
     definition = "sum over thresholds of precision x gained recall over pairs; tied pairs enter together"
-
-    def __call__(self, counts: PairCounts) -> float:
-        """One value for all pairs."""
-        return pair_average_precision(counts)
+    __call__ = staticmethod(pair_average_precision)
 
 
 @score("pair_eer")
@@ -194,7 +188,4 @@ class PairEER(Score):
     higher_is_better = False
     collapsed = 0.5
     definition = "rate at which false positives and false negatives over pairs are equally frequent"
-
-    def __call__(self, counts: PairCounts) -> float:
-        """One value for all pairs."""
-        return pair_equal_error_rate(counts)
+    __call__ = staticmethod(pair_equal_error_rate)

@@ -9,6 +9,7 @@ values near 1e-6 four. What is lost lies below the rounding of the directions: a
 tables, where it costs little, are decomposed directly.
 """
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -167,10 +168,7 @@ class Rho(Score):
     bounds = (0.0, float("inf"))
     collapsed = "worst"
     definition = "KL(uniform || singular values of the unit vectors, over their sum, at least 1e-12)"
-
-    def __call__(self, values: Floats) -> float:
-        """One value for all singular values."""
-        return spectral_decay(values)
+    __call__ = staticmethod(spectral_decay)
 
 
 @score("rho@2")
@@ -178,10 +176,7 @@ class RhoAt2(Rho):
     """Spectral decay without the largest singular value, which mostly reflects the common mean."""
 
     definition = "KL(uniform || singular values of the unit vectors but the first, over their sum, at least 1e-12)"
-
-    def __call__(self, values: Floats) -> float:
-        """One value for all singular values."""
-        return spectral_decay(values, k=2)
+    __call__ = staticmethod(partial(spectral_decay, k=2))
 
 
 @score("rho_reverse")
@@ -189,7 +184,4 @@ class RhoReverse(Rho):
     """Spectral decay by the reverse divergence, which small singular values hardly affect."""
 
     definition = "KL(singular values of the unit vectors, over their sum || uniform)"
-
-    def __call__(self, values: Floats) -> float:
-        """One value for all singular values."""
-        return reverse_decay(values)
+    __call__ = staticmethod(reverse_decay)
