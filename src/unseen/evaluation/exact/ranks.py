@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from unseen.evaluation.exact.arrays import Floats, Integers
+from unseen.evaluation.exact.arrays import Booleans, Floats, Integers
 from unseen.evaluation.exact.count_above import count_by_screening, count_by_sorting
 from unseen.evaluation.exact.inputs import Table
 from unseen.evaluation.exact.kernels.compile import IS_COMPILED
@@ -91,7 +90,7 @@ class Ranks:
         inside = np.arange(len(self.above)) - np.repeat(starts, lengths)
         return Ranks(self.above + inside, np.ones_like(self.tied), self.positives, self.candidates)
 
-    def select(self, queries: NDArray[np.bool_]) -> "Ranks":
+    def select(self, queries: Booleans) -> "Ranks":
         """The ranks of the queries where a mask is true."""
         is_selected = queries[self.query]
         return Ranks(self.above[is_selected], self.tied[is_selected], self.positives[queries], self.candidates[queries])

@@ -7,10 +7,9 @@ certain; otherwise the two rows are multiplied again in integers. The counts are
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from unseen.evaluation.exact.arrays import Float32s, Floats, Integers
+from unseen.evaluation.exact.arrays import Float32s, Floats, Int8s, Int32s, Integers
 from unseen.evaluation.exact.directions import SCALE, Units
 
 EXCLUDED = -4.0
@@ -27,7 +26,7 @@ class Thresholds(NamedTuple):
     exact: Floats  # inner product in integers times the item's inverse norm
     low: Float32s  # a float32 similarity <= low is certainly below
     high: Float32s  # and one > high certainly above
-    bits: NDArray[np.int32]  # the bits of low as an integer: positive floats are ordered like their bits
+    bits: Int32s  # the bits of low as an integer: positive floats are ordered like their bits
 
     def of(self, queries: slice) -> "Thresholds":
         """The thresholds of some queries, renumbered from 0."""
@@ -47,8 +46,8 @@ class Side(NamedTuple):
     """The rows or the columns of a tile as compiled loops take them: `Units` as NumPy arrays, and inverse norms."""
 
     float32: Float32s
-    remainder_index: NDArray[np.int32]
-    remainders: NDArray[np.int8]
+    remainder_index: Int32s
+    remainders: Int8s
     inverse_norms: Floats
 
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.core.registry import score
-from unseen.evaluation.exact.arrays import Floats, Integers
+from unseen.evaluation.exact.arrays import Booleans, Floats, Integers
 from unseen.evaluation.exact.directions import Directions
 from unseen.evaluation.exact.inputs import Table
 from unseen.evaluation.exact.pair_histograms import Histograms, bin_centres, is_square, pair_histograms
@@ -72,7 +71,7 @@ def binned_counts(histograms: Histograms, groups: Sequence[int] | None = None) -
     return PairCounts(bin_centres()[bins], positives[bins], negatives[bins])
 
 
-def _all_pairs(table: Table, is_symmetric: bool) -> tuple[Floats, NDArray[np.bool_]]:
+def _all_pairs(table: Table, is_symmetric: bool) -> tuple[Floats, Booleans]:
     """The similarity of each pair, and whether it is positive."""
     similarities, labels = [], []
     columns = _integers(table.directions, table.gallery)
@@ -93,7 +92,7 @@ def _integers(directions: Directions, rows: Integers) -> tuple[Floats, Floats]:
     return directions.integers(rows).numpy(), directions.inverse_norms.numpy()[rows]
 
 
-def _sorted_counts(similarity: Floats, is_positive: NDArray[np.bool_]) -> PairCounts:
+def _sorted_counts(similarity: Floats, is_positive: Booleans) -> PairCounts:
     values, index = np.unique(similarity, return_inverse=True)
     positives = np.bincount(index[is_positive], minlength=len(values))
     negatives = np.bincount(index[~is_positive], minlength=len(values))

@@ -168,7 +168,10 @@ class Rho(Score):
     bounds = (0.0, float("inf"))
     collapsed = "worst"
     definition = "KL(uniform || singular values of the unit vectors, over their sum, at least 1e-12)"
-    __call__ = staticmethod(spectral_decay)
+
+    def __call__(self, values: Floats) -> float:
+        """One value for all singular values."""
+        return spectral_decay(values)
 
 
 @score("rho@2")

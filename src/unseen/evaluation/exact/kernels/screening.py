@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unseen.evaluation.exact.arrays import Float32s, Floats, Integers
+from unseen.evaluation.exact.arrays import Float32s, Floats, Int32s, Integers
 from unseen.evaluation.exact.kernels.compile import compiled
 from unseen.evaluation.exact.kernels.products import exact_similarity
 from unseen.evaluation.exact.thresholds import LEAST, Counts, Side, Thresholds
@@ -175,9 +174,9 @@ class Largest(NamedTuple):
     """The largest entries seen so far for each query."""
 
     values: Float32s  # similarities, in no order (queries, room)
-    positions: NDArray[np.int32]  # their positions in the gallery
+    positions: Int32s  # their positions in the gallery
     floors: Float32s  # lower bound of what can still be among the k largest
-    filled: NDArray[np.int32]  # number of entries in use; -1 for a query with more such entries than there is room for
+    filled: Int32s  # number of entries in use; -1 for a query with more such entries than there is room for
 
 
 @compiled
