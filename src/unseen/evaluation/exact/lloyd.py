@@ -1,10 +1,5 @@
 """Lloyd's iterations in integers at the speed of float32, computing only what the last iteration changed.
 
-Points and centroids are integers (`directions`), so which centroid is nearest has one exact answer. It is found in
-float32 wherever the bound on float32's error leaves no doubt, and in exact float64 elsewhere; equally near centroids
-are ordered by their number. Hence the clusters are those of plain Lloyd on any machine, with any block size and number
-of threads.
-
 Most centroids soon stop moving. A point is then compared only with those that moved: its own centroid has won against
 all others before, or the bound kept for the second best shows that none of them can win now.
 """

@@ -1,8 +1,4 @@
-"""The nearest item of another class for each query, and near-duplicate pairs of items of different classes.
-
-One pass over square tiles of float32 similarities; what float32 cannot decide is decided in integers. Ties are broken
-by a given order of the rows (by content), never by where a row is stored.
-"""
+"""The nearest item of another class for each query, and near-duplicate pairs of items of different classes."""
 
 from typing import NamedTuple
 
@@ -147,7 +143,8 @@ class _Search:
         if int(torch.count_nonzero(is_near)) > _MANY_PAIRS:
             for start in range(0, len(queries), _ROWS_AT_ONCE):
                 part = slice(start, start + _ROWS_AT_ONCE)
-                cosines = _all_cosines(self.directions, queries[part], gallery)
+                ones, twos = self.directions.integers(queries[part]), self.directions.integers(gallery)
+                cosines = _cosines((ones @ twos.T).numpy(), _squares(ones)[:, None] * _squares(twos))
                 query, item = np.nonzero((cosines >= self.threshold) & (similarity[part].numpy() > EXCLUDED))
                 self._add(queries[part][query], gallery[item], cosines[query, item])
         else:
@@ -198,11 +195,6 @@ def exact_similarities(directions: Directions, queries: Integers, items: Integer
         exact[part] = products * inverse_norms[items[part]]
         cosine[part] = _cosines(products, _squares(ones) * _squares(twos))
     return exact, cosine
-
-
-def _all_cosines(directions: Directions, queries: Integers, items: Integers) -> Floats:
-    ones, twos = directions.integers(queries), directions.integers(items)
-    return _cosines((ones @ twos.T).numpy(), _squares(ones)[:, None] * _squares(twos))
 
 
 def _squares(integers: Tensor) -> Floats:

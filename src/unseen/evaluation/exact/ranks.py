@@ -1,11 +1,8 @@
 """Ranks of the positives of each query: the one computation that all retrieval scores are functions of.
 
-**Order.** By cosine similarity, computed without rounding (`directions`). The query is removed by its index.
-
-**Ties.** Items of equal similarity have no order, so a score is the expected value over all orders of the tied items.
-A collapsed model then scores exactly at chance, and neither the order of the rows nor a duplicate image changes a score
-by accident. (Breaking ties by index would give another score when the same table is stored in another order; a data set
-sorted by class would even score above chance after a collapse.)
+Items of equal similarity have no order: a score is the expected value over all orders of the tied items. (Breaking ties
+by index would give another score when the same table is stored in another order; a data set sorted by class would even
+score above chance after a collapse.)
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Thresholds for float32 similarities with a bound on their error, and counts against them.
-
-A float32 similarity is off by at most `error_bound`. If it clears a threshold by more than that, the comparison is
-certain; otherwise the two rows are multiplied again in integers. The counts are therefore those of exact similarities.
-"""
+"""Thresholds for float32 similarities with a bound on their error, and counts against them."""
 
 from typing import NamedTuple
 

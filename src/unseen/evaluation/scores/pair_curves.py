@@ -55,7 +55,11 @@ def count_pairs(table: Table) -> PairCounts:
     is_symmetric = is_square(table)
     pairs = len(table.queries) * len(table.gallery) // (2 if is_symmetric else 1)
     if pairs <= _PAIRS_TO_SORT:
-        return _sorted_counts(*_all_pairs(table, is_symmetric))
+        similarity, is_positive = _all_pairs(table, is_symmetric)
+        values, index = np.unique(similarity, return_inverse=True)
+        positives = np.bincount(index[is_positive], minlength=len(values))
+        negatives = np.bincount(index[~is_positive], minlength=len(values))
+        return PairCounts(values[::-1], positives[::-1], negatives[::-1])
     return binned_counts(pair_histograms(table))
 
 
@@ -90,13 +94,6 @@ def _all_pairs(table: Table, is_symmetric: bool) -> tuple[Floats, Booleans]:
 
 def _integers(directions: Directions, rows: Integers) -> tuple[Floats, Floats]:
     return directions.integers(rows).numpy(), directions.inverse_norms.numpy()[rows]
-
-
-def _sorted_counts(similarity: Floats, is_positive: Booleans) -> PairCounts:
-    values, index = np.unique(similarity, return_inverse=True)
-    positives = np.bincount(index[is_positive], minlength=len(values))
-    negatives = np.bincount(index[~is_positive], minlength=len(values))
-    return PairCounts(values[::-1], positives[::-1], negatives[::-1])
 
 
 def roc(counts: PairCounts) -> ROC:
