@@ -20,24 +20,15 @@ Names = NDArray[Any]
 
 
 class WorstQueries(NamedTuple):
-    """Queries whose nearest positive ranks late: the latest first, then by lower average precision.
+    """Queries whose nearest positive ranks late: the latest first, then by lower average precision."""
 
-    ===================  ============================================================================
-    query, label         row and label of the query
-    rank                 rank of its nearest positive, the expected rank if items tie
-    average_precision    over the full ranking
-    positive             row of the nearest positive, and ``positive_similarity``
-    wrong, wrong_label   row and label of the nearest item of another class, and ``wrong_similarity``
-    ===================  ============================================================================
-    """
-
-    query: Integers
+    query: Integers  # row of the query
     label: Names
-    rank: Floats
-    average_precision: Floats
-    positive: Integers
+    rank: Floats  # rank of its nearest positive, the expected rank if items tie
+    average_precision: Floats  # over the full ranking
+    positive: Integers  # row of the nearest positive
     positive_similarity: Floats
-    wrong: Integers
+    wrong: Integers  # row of the nearest item of another class
     wrong_label: Names
     wrong_similarity: Floats
 

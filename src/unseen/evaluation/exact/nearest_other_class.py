@@ -156,11 +156,10 @@ class _Search:
         # A pair of two rows that are both queries and in the gallery is met twice.
         is_first = self.rank[first] < self.rank[second]
         is_new = (cosine >= self.threshold) & (is_first | ~(self.is_both[first] & self.is_both[second]))
-        first, second = np.where(is_first, first, second)[is_new], np.where(is_first, second, first)[is_new]
-        self.near_duplicate_count += len(first)
-        self._keep_most_similar(Pairs(first, second, cosine[is_new]))
-
-    def _keep_most_similar(self, new: Pairs) -> None:
+        new = Pairs(
+            np.where(is_first, first, second)[is_new], np.where(is_first, second, first)[is_new], cosine[is_new]
+        )
+        self.near_duplicate_count += len(new.first)
         first, second, cosine = (np.concatenate(parts) for parts in zip(self.near_duplicates, new, strict=True))
         code = self.rank[first] * len(self.rank) + self.rank[second]
         if len(cosine) > self.count:

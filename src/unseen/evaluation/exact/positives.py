@@ -62,19 +62,12 @@ def find_positives(table: Table, *, memory: float) -> Positives:
     query_gallery = QueryGallery.from_table(table, table.queries[order], gallery)
     spans = ClassSpans.of(number[table.classes[query_gallery.queries]], number[table.classes[gallery]])
 
-    find = _by_compiled_loops if _is_worth_compiling(query_gallery, spans) else _by_sorting
+    is_large = len(order) * len(gallery) >= _MANY_PAIRS
+    # For large classes, matrix products are faster than compiled loops.
+    has_small_classes = int((spans.ends - spans.firsts).sum()) <= _LARGE_CLASS * len(order)
+    find = _by_compiled_loops if IS_COMPILED and is_large and has_small_classes else _by_sorting
     counts, similarities = find(query_gallery, spans, memory)
     return Positives(query_gallery, order, spans, np.append(0, np.cumsum(counts)), similarities)
-
-
-def _is_worth_compiling(query_gallery: QueryGallery, spans: ClassSpans) -> bool:
-    """Whether compiled loops are worth loading; for large classes, matrix products are faster than loops."""
-    queries = len(query_gallery.queries)
-    return (
-        IS_COMPILED
-        and queries * len(query_gallery.gallery) >= _MANY_PAIRS
-        and int((spans.ends - spans.firsts).sum()) <= _LARGE_CLASS * queries
-    )
 
 
 def _by_compiled_loops(query_gallery: QueryGallery, spans: ClassSpans, memory: float) -> tuple[Integers, Floats]:

@@ -37,20 +37,13 @@ class TiedGroups(NamedTuple):
 class Ranks:
     """Ranks of the positives of each query, nearest first, the queries one after another.
 
-    ===========  ==================================================================================
-    above        for each positive: candidates strictly more similar to the query
-    tied         for each positive: candidates exactly as similar, the positive itself included
-    positives    for each query: number of its positives (same class, in the gallery, not itself)
-    candidates   for each query: number of gallery items it is compared with, not counting itself
-    ===========  ==================================================================================
-
     Without ties the rank of a positive is ``above + 1``.
     """
 
-    above: Integers
-    tied: Integers
-    positives: Integers
-    candidates: Integers
+    above: Integers  # for each positive: candidates strictly more similar to the query
+    tied: Integers  # for each positive: candidates exactly as similar, the positive itself included
+    positives: Integers  # for each query: number of its positives (same class, in the gallery, not itself)
+    candidates: Integers  # for each query: number of gallery items it is compared with, not counting itself
 
     @cached_property
     def query(self) -> Integers:
