@@ -65,15 +65,6 @@ class EvaluationSet:
         """Whether there are groups to leave out, and intervals are wanted."""
         return self.has_intervals and len(np.unique(self.class_groups[self.classes])) > 1
 
-    def rows_without(self, group: int) -> Integers:
-        """Positions among the rows whose class is not in the group."""
-        return np.flatnonzero(self.class_groups[self.classes] != group)
-
-    def clusters(self, kmeans: KMeans, classes: int) -> Integers:
-        """The cluster of each row."""
-        with bar_when_long("k-means") as progress:
-            return kmeans(self.directions, classes, memory=self.memory, progress=progress).assignment
-
 
 class Inputs(NamedTuple):
     """What the scores of one basis are called with."""
@@ -113,14 +104,21 @@ def _super_clusters(data: EvaluationSet) -> Inputs:
 
 
 def _partitions(data: EvaluationSet, classes: Integers, kmeans: KMeans) -> Inputs:
-    clusters = data.clusters(kmeans, len(np.unique(classes)))
+    with bar_when_long("k-means") as progress:
+        count = len(np.unique(classes))
+        clusters = kmeans(data.directions, count, memory=data.memory, progress=progress).assignment
+    # Without a group of classes, the clusters stay those of all classes.
+    return _inputs_by_row(data, clusters, classes, note=f"; {kmeans.definition}")
 
-    # The clusters stay those of all classes.
-    def without(group: int) -> tuple[Integers, Integers]:
-        rows = data.rows_without(group)
-        return clusters[rows], classes[rows]
 
-    return Inputs((clusters, classes), without, note=f"; {kmeans.definition}")
+def _inputs_by_row(data: EvaluationSet, *arguments: np.ndarray, note: str = "") -> Inputs:
+    """Arguments with an entry per row."""
+
+    def without(group: int) -> tuple[np.ndarray, ...]:
+        rows = np.flatnonzero(data.class_groups[data.classes] != group)
+        return tuple(argument[rows] for argument in arguments)
+
+    return Inputs(arguments, without, note=note)
 
 
 def _structure(data: EvaluationSet) -> Inputs:
@@ -151,13 +149,7 @@ def _curves(data: EvaluationSet) -> Inputs:
 
 
 def _embeddings(data: EvaluationSet) -> Inputs:
-    units = data.directions.integers().numpy() / SCALE
-
-    def without(group: int) -> tuple[Any, ...]:
-        rows = data.rows_without(group)
-        return units[rows], data.classes[rows]
-
-    return Inputs((units, data.classes), without)
+    return _inputs_by_row(data, data.directions.integers().numpy() / SCALE, data.classes)
 
 
 BASES: dict[str, Callable[[EvaluationSet], Inputs]] = {

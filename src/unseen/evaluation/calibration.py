@@ -77,8 +77,9 @@ def calibrate(
     class_groups = _group_classes(order_of(class_keys(keys, table.classes)), seed)
     passing = _pairs_from_bin(pair_histograms(table, class_groups=class_groups, keys=keys))
 
-    width = 2.0**-15
-    lower_edges = np.append(bin_centres(), 1.0 + width) - width / 2
+    centres = bin_centres()
+    half = (centres[1] - centres[0]) / 2
+    lower_edges = np.append(centres - half, centres[-1] + half)
     groups = np.arange(len(passing.positives))
     threshold_bin = _threshold_bin(passing, groups, false_positive_rate)
     bins, false_rates, true_rates = [], [], []

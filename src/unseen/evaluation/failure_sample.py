@@ -8,7 +8,7 @@ import numpy as np
 from unseen.core.errors import DataError
 
 
-class Arrays:
+class CheckedArrays:
     """Named arrays whose shapes depend on each other."""
 
     hint: ClassVar[str]
@@ -27,7 +27,7 @@ def are_thumbnails(thumbnails: np.ndarray, lead: tuple[int, ...]) -> bool:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FailureSample(Arrays):
+class FailureSample(CheckedArrays):
     """I items, each stored once; W worst queries, P confused pairs of classes and D near-duplicates refer to them.
 
     Raises: DataError if the shapes of the arrays disagree

@@ -10,7 +10,7 @@ from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, Split
 from unseen.evaluation.exact.arrays import Integers
 from unseen.evaluation.exact.neighbours import nearest_neighbours
-from unseen.evaluation.failure_sample import Arrays, FailureSample, are_thumbnails
+from unseen.evaluation.failure_sample import CheckedArrays, FailureSample, are_thumbnails
 from unseen.evaluation.failures import failures
 from unseen.evaluation.files import damaged, read_arrays, write_arrays
 
@@ -25,7 +25,7 @@ _WHAT = "a sample for a report"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReportSample(Arrays):
+class ReportSample(CheckedArrays):
     """Arrays for the report: M points on the map, Q queries with K neighbours each, grey or RGB thumbnails (uint8).
 
     Raises: DataError if the arrays disagree about M, Q or K

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unseen.core.errors import BatchError
 from unseen.evaluation.exact.arrays import Int8s, Int32s, Integers
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads, run_serially
 
 SCALE = 2.0**26

@@ -9,7 +9,7 @@ from unseen.core.checks import check_count
 from unseen.core.console import bar_when_long
 from unseen.evaluation.exact.arrays import Booleans, Float32s, Floats, Int32s, Integers
 from unseen.evaluation.exact.inputs import Embeddings, Labels, Rows, read_table
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads
 from unseen.evaluation.exact.thresholds import EXCLUDED, error_bound
 from unseen.evaluation.exact.tiles import SIDE, QueryGallery, tiles

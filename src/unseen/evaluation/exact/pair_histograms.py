@@ -8,6 +8,7 @@ groups) may put it into the next bin.
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -104,9 +105,7 @@ def pair_histograms(table: Table, *, class_groups: Integers | None = None, keys:
         for strip, numbers in zip(strips, work, strict=True):
             sources = [directions.float32(rows[number]).numpy() for number in strip]
             # Taking each result raises its error; leaving early cancels what has not begun.
-            for _ in pool.map(
-                lambda number, strip=strip, sources=sources: count_column(number, strip, sources), numbers
-            ):
+            for _ in pool.map(partial(count_column, strip=strip, sources=sources), numbers):
                 done += 1
                 progress(done, total, "")
     return histograms

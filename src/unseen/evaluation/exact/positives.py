@@ -8,7 +8,7 @@ from torch import Tensor
 
 from unseen.evaluation.exact.arrays import Floats, Integers
 from unseen.evaluation.exact.inputs import Table
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads
 from unseen.evaluation.exact.thresholds import Side, side
 from unseen.evaluation.exact.tiles import ClassSpans, QueryGallery

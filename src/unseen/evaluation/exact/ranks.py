@@ -15,7 +15,7 @@ import torch
 from unseen.evaluation.exact.arrays import Booleans, Floats, Integers
 from unseen.evaluation.exact.count_above import count_by_screening, count_by_sorting
 from unseen.evaluation.exact.inputs import Table
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.positives import Positives, find_positives
 from unseen.evaluation.exact.thresholds import Counts
 

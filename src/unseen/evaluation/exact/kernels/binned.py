@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.evaluation.exact.arrays import Float32s, Int32s
-from unseen.evaluation.exact.kernels.compile import compiled
+from unseen.evaluation.exact.kernels import compiled
 from unseen.evaluation.exact.kernels.products import exact_similarity
 from unseen.evaluation.exact.thresholds import Counts, Side, Thresholds
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from unseen.evaluation.exact.arrays import Float32s, Int8s
 from unseen.evaluation.exact.directions import SCALE
-from unseen.evaluation.exact.kernels.compile import compiled, compiled_in_any_order
+from unseen.evaluation.exact.kernels import compiled, compiled_in_any_order
 from unseen.evaluation.exact.thresholds import Side
 
 

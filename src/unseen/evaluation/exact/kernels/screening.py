@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unseen.evaluation.exact.arrays import Float32s, Floats, Int32s, Integers
-from unseen.evaluation.exact.kernels.compile import compiled
+from unseen.evaluation.exact.kernels import compiled
 from unseen.evaluation.exact.kernels.products import exact_similarity
 from unseen.evaluation.exact.thresholds import LEAST, Counts, Side, Thresholds
 
