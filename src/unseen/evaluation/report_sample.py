@@ -68,10 +68,9 @@ class ReportSample(CheckedArrays):
 def sample_for_report(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> ReportSample:
     """Sample the test side, the same for every method as it depends on the split alone, and find its failures."""
     generator = numpy_generator(derive(int(split.fingerprint, 16), "shown"))
-    position = {int(index): number for number, index in enumerate(split.test)}
     chosen = _complete_classes(catalogue.labels[split.test], generator)
-    queries = np.array([position[int(index)] for index in generator.permutation(split.queries)[:QUERIES]])
-    gallery = np.array([position[int(index)] for index in split.gallery])
+    queries = np.searchsorted(split.test, generator.permutation(split.queries)[:QUERIES])
+    gallery = np.searchsorted(split.test, split.gallery)
     labels = catalogue.labels[split.test]
     count = min(NEIGHBOURS, len(gallery) - 1)
     neighbours = nearest_neighbours(embeddings, labels, queries=queries, k=count, gallery=gallery)

@@ -84,13 +84,9 @@ class KMeans:
                 start = generator.choice(distinct, size=clusters, replace=False)
             else:
                 start = plus_plus(directions, order, clusters, generator=generator, memory=memory)
+            centroids, report = directions.integers(start), _offset(progress, restart, self.restarts)
             result = lloyd(
-                directions,
-                directions.integers(start),
-                iterations=self.iterations,
-                ranks=ranks,
-                memory=memory,
-                progress=_offset(progress, restart, self.restarts),
+                directions, centroids, iterations=self.iterations, ranks=ranks, memory=memory, progress=report
             )
             if best is None or result.inertia < best.inertia:
                 best = result

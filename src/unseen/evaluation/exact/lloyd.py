@@ -220,15 +220,13 @@ def _move_members(directions: Directions, before: Integers, own: Integers, sums:
         rows = changed[part]
         integers = directions.integers(rows)
         had_cluster = before[rows] >= 0
-        sums.index_add_(0, torch.from_numpy(own[rows]), integers)
-        sums.index_add_(
-            0, torch.from_numpy(before[rows][had_cluster]), integers[torch.from_numpy(had_cluster)], alpha=-1
-        )
-        np.add.at(counts, own[rows], 1)
-        np.subtract.at(counts, before[rows][had_cluster], 1)
-        touched[own[rows]] = True
-        touched[before[rows][had_cluster]] = True
-        before[rows] = own[rows]
+        entered, left = own[rows], before[rows][had_cluster]
+        sums.index_add_(0, torch.from_numpy(entered), integers)
+        sums.index_add_(0, torch.from_numpy(left), integers[torch.from_numpy(had_cluster)], alpha=-1)
+        np.add.at(counts, entered, 1)
+        np.subtract.at(counts, left, 1)
+        touched[entered] = touched[left] = True
+        before[rows] = entered
     return np.flatnonzero(touched)
 
 

@@ -52,12 +52,8 @@ def is_square(table: Table) -> bool:
 def pair_histograms(table: Table, *, class_groups: Integers | None = None, keys: Keys | None = None) -> Histograms:
     """Histograms over the pairs of a query and another gallery row; unordered pairs where both are the same rows.
 
-    Two rows of one group of the table are not a pair.
-
-    =============  ================================================================================
-    class_groups   number 0, 1, ... for each class, by which pairs are counted apart; all 0 by default
-    keys           `row_keys` of the directions, if already computed
-    =============  ================================================================================
+    Two rows of one group of the table are not a pair. ``class_groups`` is a number 0, 1, ... for each class, by which
+    pairs are counted apart, all 0 by default; ``keys`` are the `row_keys` of the directions, if already computed.
     """
     from unseen.evaluation.exact.kernels.pair_bins import PairTile, count_all, move_positives, remove_same_group
 

@@ -45,10 +45,7 @@ def mutual_information(sizes: Sizes) -> float:
     .. math:: I = \frac1N \Bigl[ \sum_{ij} n_{ij} \log n_{ij} - \sum_i a_i \log a_i - \sum_j b_j \log b_j + N \log N
               \Bigr]
 
-    ==========  ==========================================================
-    a, b, n     sizes of clusters, of classes, and of their intersections
-    N           number of points
-    ==========  ==========================================================
+    with the sizes a of clusters, b of classes and n of their intersections, and N points.
     """
     terms = _log_terms(sizes.both) + [-x for x in _log_terms(sizes.clusters) + _log_terms(sizes.classes)]
     return max(0.0, math.fsum([*terms, sizes.points * math.log(sizes.points)]) / sizes.points)

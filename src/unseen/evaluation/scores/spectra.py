@@ -98,10 +98,8 @@ def spectral_decay(values: Floats, *, k: int = 1) -> float:
 
     .. math:: \rho = \mathrm{KL}(U_D \| q) = -\log D - \tfrac1D \sum_i \log q_i
 
-    =====  ===================================================================================
-    q_i    the i-th value over the sum of all, at least 1e-12
-    D      number of values; a table with fewer rows than dimensions has zeros among them
-    =====  ===================================================================================
+    q_i is the i-th value over the sum of all, at least 1e-12, and D the number of values; a table with fewer rows than
+    dimensions has zeros among them.
 
     Empty:      values that are all 0 count as fully decayed, each q_i at its floor; without any value the decay is 0
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473
@@ -132,13 +130,9 @@ def over_sum(values: Floats) -> Floats:
 def class_spectra(
     directions: Directions, classes: Integers, *, first: int = 35, short: Literal["pad", "truncate"] = "pad"
 ) -> ClassSpectra:
-    """The singular values of each class by itself, sorted, divided by their sum.
+    """The ``first`` singular values of each class by itself, sorted, divided by the sum of all.
 
-    =====  =================================================================================================
-    first  number of values per class
-    short  a class of fewer images is padded with zeros ("pad"), or all classes are truncated to the
-           shortest ("truncate")
-    =====  =================================================================================================
+    If ``short`` is "pad", a class of fewer images is padded with zeros; "truncate" cuts all classes to the shortest.
 
     Empty:  a class of zeros has a spectrum of zeros
     Raises: ConfigError for settings out of range
