@@ -16,7 +16,6 @@ from unseen.core.errors import DataError
 from unseen.core.files import sha256_of
 from unseen.data.batches import make_loader
 from unseen.data.catalogue import SIDES, Catalogue
-from unseen.data.checksums import record_checksums
 from unseen.data.decoding import decode
 from unseen.data.item_readers import ImageFiles
 from unseen.data.splits import Split
@@ -74,13 +73,7 @@ def check_integrity(
     earlier = reader.checksums()
     hashes = _for_each_file(partial(_hash_file, reader), range(len(reader)), workers=workers, quiet=quiet)
     intact = [index for index, file in enumerate(hashes) if file.problem is None]
-    record = record_checksums(
-        reader.root,
-        [reader.paths[index] for index in intact],
-        reader.sizes[intact],
-        reader.times[intact],
-        [hashes[index].content for index in intact],
-    )
+    record = reader.record_checksums({index: hashes[index].content for index in intact})
     duplicates = groups_of_equal({index: hashes[index].pixels for index in intact})
     sides = np.full(len(catalogue), "", "<U10")
     for side in SIDES if split is not None else ():
