@@ -52,7 +52,9 @@ def split_by_classes(
     """
     classes = {"train": set(train), "validation": set(validation), "test": set(test)}
     counts = _check_sides(catalogue, name, classes)
-    items = {side: np.flatnonzero(np.isin(catalogue.labels, sorted(labels))) for side, labels in classes.items()}
+    items: dict[str, Any] = {
+        side: np.flatnonzero(np.isin(catalogue.labels, sorted(labels))) for side, labels in classes.items()
+    }
     items["queries"] = _marked(catalogue, name, items["test"], catalogue.is_query, "query")
     items["gallery"] = _marked(catalogue, name, items["test"], catalogue.is_gallery, "gallery")
     fingerprint = hash_of({part: [catalogue.ids[item] for item in positions] for part, positions in items.items()})

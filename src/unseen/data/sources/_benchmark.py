@@ -35,10 +35,10 @@ class ListedImage(NamedTuple):
 
 
 class ClassFolders(NamedTuple):
-    """Images of a copy with one folder per class: the root, (path, class number) of each image, and notes."""
+    """A copy with one folder per class."""
 
     root: Path
-    images: list[tuple[str, int]]
+    images: list[ListedImage]
     notes: list[str]
 
 
@@ -86,6 +86,10 @@ class Benchmark:
             notes=(*count_differences(parts, labels, self.published), *small, *notes),
         )
 
+    def zero_shot_image(self, path: str, class_id: int) -> ListedImage:
+        """Return an image of a benchmark whose first classes are for training and the others for testing."""
+        return ListedImage(path, class_id, "train" if class_id <= self.published["train"].classes else "test")
+
     def wrong_folder(self, root: Path, looked_for: str) -> DataError:
         """Return the error for a folder that contains something else."""
         return DataError(
@@ -116,8 +120,23 @@ class Benchmark:
                         f"{'is' if len(unknown) == 1 else 'are'} none of the data set's classes",
                         hint="Keep only class folders there, with the data set's own names.",
                     )
-                return _read_class_folders(parent, sides, class_id)
+                return self._read_class_folders(parent, sides, class_id)
         return None
+
+    def _read_class_folders(
+        self, root: Path, sides: Sequence[str], class_id: Callable[[str], int | None]
+    ) -> ClassFolders:
+        copy = ClassFolders(root, [], [])
+        for side in sides:
+            half = folder(str(root / side), small_classes="keep")
+            assert isinstance(half.reader, ImageFiles)
+            numbers = [class_id(name) for name in half.class_names]
+            for path, label in zip(half.reader.paths, half.labels, strict=True):
+                number = numbers[label]
+                assert number is not None, "every folder here is a class folder"
+                copy.images.append(self.zero_shot_image(f"{side}/{path}" if side else path, number))
+            copy.notes.extend(note for note in half.notes if "single item" not in note)
+        return copy
 
     def _check_files(self, root: Path, paths: Sequence[str]) -> None:
         repeated = [path for path, count in Counter(paths).items() if count > 1]
@@ -198,20 +217,6 @@ def missing_files(root: Path, paths: Iterable[str]) -> list[str]:
             names = set()
         missing += [path for path in here if os.path.basename(path) not in names]
     return missing
-
-
-def _read_class_folders(root: Path, sides: Sequence[str], class_id: Callable[[str], int | None]) -> ClassFolders:
-    copy = ClassFolders(root, [], [])
-    for side in sides:
-        half = folder(str(root / side), small_classes="keep")
-        assert isinstance(half.reader, ImageFiles)
-        numbers = [class_id(name) for name in half.class_names]
-        for path, label in zip(half.reader.paths, half.labels, strict=True):
-            number = numbers[label]
-            assert number is not None, "every folder here is a class folder"
-            copy.images.append((f"{side}/{path}" if side else path, number))
-        copy.notes.extend(note for note in half.notes if "single item" not in note)
-    return copy
 
 
 def _sub_folders(parent: Path) -> list[str]:

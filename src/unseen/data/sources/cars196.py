@@ -54,7 +54,7 @@ def cars196(path: str) -> Catalogue:
             root,
             f"{_ANNOTATIONS}, {' with '.join(_HALVES.values())}, or class folders such as AM General Hummer SUV 2000",
         )
-    return CARS196.catalogue(copy.root, [_listed(*image) for image in copy.images], names, notes=copy.notes)
+    return CARS196.catalogue(copy.root, copy.images, names, notes=copy.notes)
 
 
 def official_names() -> dict[int, str]:
@@ -95,7 +95,7 @@ def _annotated_images(file: Path, path_field: str, names: dict[int, str]) -> lis
             raise DataError(
                 f"{file}: '{path}' has a class that does not exist", got=int(number), hint="Classes are 1 to 196."
             )
-        images.append(_listed(str(path), int(number)))
+        images.append(CARS196.zero_shot_image(str(path), int(number)))
     if not images:
         raise DataError(f"{file} lists no images")
     return images
@@ -119,10 +119,6 @@ def _matlab_array(file: Path, variable: str) -> np.ndarray:
     if variable not in content:
         raise DataError(f"{file} has no variable '{variable}'", got=sorted(key for key in content if key[0] != "_"))
     return np.atleast_1d(content[variable])
-
-
-def _listed(path: str, number: int) -> ListedImage:
-    return ListedImage(path, number, "train" if number <= 98 else "test")
 
 
 def _letters(name: str) -> str:

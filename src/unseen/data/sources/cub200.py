@@ -8,7 +8,6 @@ from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
 from unseen.data.sources._benchmark import (
     Benchmark,
-    ListedImage,
     PublishedCounts,
     find_folder,
     find_image_root,
@@ -45,8 +44,8 @@ def cub200(path: str) -> Catalogue:
     if copy is None:
         raise CUB200.wrong_folder(root, f"{', '.join(_LISTS)} or class folders such as 001.Black_footed_Albatross")
     # Images may be in sub-folders of a class folder, which is then not the last folder of the path.
-    names = {number: next(part for part in file.split("/") if _class_number(part)) for file, number in copy.images}
-    return CUB200.catalogue(copy.root, [_listed(*image) for image in copy.images], names, notes=copy.notes)
+    names = {image.class_id: next(filter(_class_number, image.path.split("/"))) for image in copy.images}
+    return CUB200.catalogue(copy.root, copy.images, names, notes=copy.notes)
 
 
 def _from_lists(list_folder: Path) -> Catalogue:
@@ -66,15 +65,11 @@ def _from_lists(list_folder: Path) -> Catalogue:
     nameless = sorted(set(numbers.values()) - names.keys())
     if nameless:
         raise DataError(f"cub200: class {nameless[0]} of {_LISTS[1]} has no name in {list_folder / _LISTS[2]}")
-    images = [_listed(file, numbers[image]) for image, file in files.items()]
+    images = [CUB200.zero_shot_image(file, numbers[image]) for image, file in files.items()]
     root = find_image_root(
         (list_folder / "images", list_folder.parent / "images", list_folder), [image.path for image in images]
     )
     return CUB200.catalogue(root, images, names)
-
-
-def _listed(path: str, number: int) -> ListedImage:
-    return ListedImage(path, number, "train" if number <= 100 else "test")
 
 
 def _class_number(name: str) -> int | None:

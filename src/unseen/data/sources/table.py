@@ -4,13 +4,20 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data, nearest
-from unseen.data.catalogue import SIDES, Catalogue, apply_small_class_policy, encode_labels, groups_of_classes
+from unseen.data.catalogue import (
+    SIDES,
+    Catalogue,
+    SmallClasses,
+    apply_small_class_policy,
+    encode_labels,
+    groups_of_classes,
+)
 from unseen.data.item_readers import ImageFiles
 
 NEEDED = ("path", "label")
@@ -34,9 +41,7 @@ class Row(NamedTuple):
 
 
 @data("table")
-def table(
-    path: str, *, root: str | None = None, small_classes: Literal["refuse", "drop", "keep"] = "refuse"
-) -> Catalogue:
+def table(path: str, *, root: str | None = None, small_classes: SmallClasses = "refuse") -> Catalogue:
     """A CSV file with columns path, label and optionally split, is_query, is_gallery, category.
 
     ===========  =========================================================================================
@@ -190,9 +195,7 @@ def _complete_column(file: Path, rows: list[Row], column: str) -> list[str] | No
     values = [getattr(row, column) for row in rows]
     if not any(values):
         return None
-    for row, value in zip(rows, values, strict=True):
-        if not value:
-            raise DataError(
-                f"{file}, row {row.number}: the {column} is empty", hint=f"Set the {column} in every row or in none."
-            )
+    if "" in values:
+        where = f"{file}, row {rows[values.index('')].number}"
+        raise DataError(f"{where}: the {column} is empty", hint=f"Set the {column} in every row or in none.")
     return values
