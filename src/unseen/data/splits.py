@@ -130,10 +130,7 @@ class ByFraction(_ShareOfClasses):
 class FirstClasses(_ShareOfClasses):
     """The first classes of the catalogue for training, the others for testing, as papers do on CUB and Cars.
 
-    ===========  ====================================================================================
-    train        share of all classes, rounded down
-    validation   share of the training classes held out at random, at least 2; 0 for none
-    ===========  ====================================================================================
+    Settings as in `ByFraction`; the number of training classes is rounded down.
     """
 
     def __call__(self, catalogue: Catalogue) -> Split:
@@ -219,10 +216,7 @@ class ByGroups(_Holdout):
 class Predefined(_Holdout):
     """The split that the data set itself defines; validation classes are drawn only if it defines none.
 
-    ===========  ====================================================================================
-    validation   share of the training classes held out at random, at least 2; 0 for none; not used
-                 if the data set has a validation side of its own
-    ===========  ====================================================================================
+    `validation` and `seed` as in `ByFraction`.
     """
 
     def __call__(self, catalogue: Catalogue) -> Split:

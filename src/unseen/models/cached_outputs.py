@@ -15,7 +15,7 @@ from unseen.core.config import Record
 from unseen.core.randomness import derive
 from unseen.data.batches import CatalogueDataset, ItemKey, make_loader
 from unseen.data.row_cache import CachedRows, RowCache, cached_rows
-from unseen.models.inference import device_of
+from unseen.models.embedder import device_of
 
 # Incremented when this file changes the content of a cache.
 _CODE = 2

@@ -8,7 +8,20 @@ from unseen.samplers.embedding_store import EmbeddingSampler
 
 
 class CandidateSampler(EmbeddingSampler):
-    """Draws a big batch and candidates from it, and uses the candidate with the smallest cost."""
+    """Draws a big batch samples-per-class, candidates from it, and uses the candidate with the smallest cost.
+
+    ================  =====================================================================
+    batch_size        b, images in a batch
+    per_class         n, images of one class in a batch; b is a multiple of n
+    big_batch_size    images in the big batch, at least b
+    num_candidates    candidates to choose from
+    project           dimensions of a random projection for the comparison; None for all dimensions
+    ================  =====================================================================
+
+    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
+
+    Empty:  a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
+    """
 
     def __init__(
         self,

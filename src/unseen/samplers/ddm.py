@@ -59,19 +59,9 @@ def _heights(bins: np.ndarray) -> np.ndarray:
 class DistanceMatching(CandidateSampler):
     """Batches of b/n classes with n images each, with pairwise distances similar to those of a big batch.
 
-    A big batch is drawn samples-per-class, and candidates from it; the one with the smallest `distance_costs` is used.
-    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
+    The candidate with the smallest `distance_costs` is used. Settings as in `CandidateSampler`, and `compare`:
+    "distances", or "reference" for the histogram cost of the authors' code.
 
-    ================  =====================================================================
-    batch_size        b, images in a batch
-    per_class         n, images of one class in a batch; b is a multiple of n
-    big_batch_size    images in the big batch, at least b
-    num_candidates    candidates to choose from
-    compare           "distances", or "reference" for the histogram cost of the authors' code
-    project           dimensions of a random projection for the comparison; None for all dimensions
-    ================  =====================================================================
-
-    Empty:      a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (DDM)
     Differs:    the authors' code compares histogram heights as if they were distances, as compare="reference" does
     """

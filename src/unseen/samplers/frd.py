@@ -38,18 +38,8 @@ def frechet_costs(rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 class FrechetMatching(CandidateSampler):
     """Batches of b/n classes with n images each, with mean and covariance similar to those of a big batch.
 
-    A big batch is drawn samples-per-class, and candidates from it; the one with the smallest `frechet_costs` is used.
-    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
+    The candidate with the smallest `frechet_costs` is used; settings as in `CandidateSampler`.
 
-    ================  =====================================================================
-    batch_size        b, images in a batch
-    per_class         n, images of one class in a batch; b is a multiple of n
-    big_batch_size    images in the big batch, at least b
-    num_candidates    candidates to choose from
-    project           dimensions of a random projection for the comparison; None for all dimensions
-    ================  =====================================================================
-
-    Empty:      a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (FRD)
     Differs:    the authors' code cannot select this sampler by its name; without their 1e-8 I inside the root
     """

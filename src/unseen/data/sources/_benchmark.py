@@ -16,16 +16,6 @@ from unseen.data.sources.folder import folder, printable
 from unseen.data.sources.table import read_text
 
 
-class PublishedCounts(NamedTuple):
-    """The size of one part of a benchmark, as its papers state it."""
-
-    images: int
-    classes: int
-
-    def __str__(self) -> str:
-        return f"{self.images:,} images of {self.classes:,} classes"
-
-
 class ListedImage(NamedTuple):
     """One image of a benchmark: path below the root, class number, and part (train, test, query, gallery)."""
 
@@ -44,10 +34,10 @@ class ClassFolders(NamedTuple):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A published data set: its name and the published size of each part."""
+    """A published data set."""
 
     name: str
-    published: Mapping[str, PublishedCounts]
+    published: Mapping[str, tuple[int, int]]  # images and classes of each part, as its papers state them
 
     def catalogue(
         self,
@@ -88,7 +78,7 @@ class Benchmark:
 
     def zero_shot_image(self, path: str, class_id: int) -> ListedImage:
         """Return an image of a benchmark whose first classes are for training and the others for testing."""
-        return ListedImage(path, class_id, "train" if class_id <= self.published["train"].classes else "test")
+        return ListedImage(path, class_id, "train" if class_id <= self.published["train"][1] else "test")
 
     def wrong_folder(self, root: Path, looked_for: str) -> DataError:
         """Return the error for a folder that contains something else."""
@@ -154,18 +144,19 @@ class Benchmark:
             )
 
 
-def count_differences(parts: np.ndarray, labels: np.ndarray, published: Mapping[str, PublishedCounts]) -> list[str]:
+def count_differences(parts: np.ndarray, labels: np.ndarray, published: Mapping[str, tuple[int, int]]) -> list[str]:
     """Return a note for each part whose counts differ from the published ones.
 
-    >>> count_differences(np.array(["train"] * 3), np.array([0, 1, 1]), {"train": PublishedCounts(4, 2)})
+    >>> count_differences(np.array(["train"] * 3), np.array([0, 1, 1]), {"train": (4, 2)})
     ['the train part has 3 images of 2 classes; the published one has 4 images of 2 classes']
     """
     notes = []
     for part, stated in published.items():
         here = labels[parts == part]
-        counts = PublishedCounts(len(here), len(np.unique(here)))
+        counts = (len(here), len(np.unique(here)))
         if counts != stated:
-            notes.append(f"the {part} part has {counts}; the published one has {stated}")
+            had, published_size = (f"{images:,} images of {classes:,} classes" for images, classes in (counts, stated))
+            notes.append(f"the {part} part has {had}; the published one has {published_size}")
     return notes
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
-from unseen.data.sources._benchmark import Benchmark, ListedImage, PublishedCounts, find_folder, find_image_root
+from unseen.data.sources._benchmark import Benchmark, ListedImage, find_folder, find_image_root
 
-CARS196 = Benchmark("cars196", {"train": PublishedCounts(8_054, 98), "test": PublishedCounts(8_131, 98)})
+CARS196 = Benchmark("cars196", {"train": (8_054, 98), "test": (8_131, 98)})
 
 _ANNOTATIONS = "cars_annos.mat"
 _NAMES = "cars_meta.mat"

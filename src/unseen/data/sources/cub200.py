@@ -6,16 +6,9 @@ from pathlib import Path
 from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
-from unseen.data.sources._benchmark import (
-    Benchmark,
-    PublishedCounts,
-    find_folder,
-    find_image_root,
-    parse_integer,
-    read_columns,
-)
+from unseen.data.sources._benchmark import Benchmark, find_folder, find_image_root, parse_integer, read_columns
 
-CUB200 = Benchmark("cub200", {"train": PublishedCounts(5_864, 100), "test": PublishedCounts(5_924, 100)})
+CUB200 = Benchmark("cub200", {"train": (5_864, 100), "test": (5_924, 100)})
 
 _LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
 _BELOW = ("", "CUB_200_2011", "CUB_200_2011/CUB_200_2011")
