@@ -115,15 +115,27 @@ def sort_class_names(names: set[str]) -> tuple[str, ...]:
         return tuple(sorted(names))
 
 
-def encode_labels(classes: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the sorted class names and the label of each item, from the class name of each item.
+def encode_labels(
+    owner: str, classes: Sequence[str], groups: Sequence[str] | None = None
+) -> tuple[tuple[str, ...], np.ndarray, tuple[str, ...] | None]:
+    """Return sorted class names, the label of each item and the group of each class, from class and group of each item.
 
-    >>> encode_labels(["wren", "owl", "wren"])
-    (('owl', 'wren'), array([1, 0, 1]))
+    >>> encode_labels("birds", ["wren", "owl", "wren"], ["songbird", "raptor", "songbird"])
+    (('owl', 'wren'), array([1, 0, 1]), ('raptor', 'songbird'))
     """
     class_names = sort_class_names(set(classes))
     label_of = {name: label for label, name in enumerate(class_names)}
-    return class_names, np.array([label_of[name] for name in classes], np.int64)
+    labels = np.array([label_of[name] for name in classes], np.int64)
+    if groups is None:
+        return class_names, labels, None
+    group_of: dict[str, str] = {}
+    for name, group in zip(classes, groups, strict=True):
+        if group_of.setdefault(name, group) != group:
+            raise DataError(
+                f"{owner}: class '{name}' has items of two groups, '{group_of[name]}' and '{group}'",
+                hint="All items of a class must have the same group.",
+            )
+    return class_names, labels, tuple(group_of[name] for name in class_names)
 
 
 def apply_small_class_policy(owner: str, classes: Sequence[str], policy: SmallClasses) -> tuple[list[int], list[str]]:
@@ -148,20 +160,6 @@ def apply_small_class_policy(owner: str, classes: Sequence[str], policy: SmallCl
     if small and policy == "keep":
         notes.append(f"classes with a single item: {len(small):,}")
     return [position for position, name in enumerate(classes) if name not in dropped], notes
-
-
-def groups_of_classes(
-    owner: str, class_names: Sequence[str], classes: Sequence[str], groups: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the group of each class from the class and the group of each item."""
-    group_of: dict[str, str] = {}
-    for name, group in zip(classes, groups, strict=True):
-        if group_of.setdefault(name, group) != group:
-            raise DataError(
-                f"{owner}: class '{name}' has items of two groups, '{group_of[name]}' and '{group}'",
-                hint="All items of a class must have the same group.",
-            )
-    return tuple(group_of[name] for name in class_names)
 
 
 def quoted(names: Sequence[str], kind: str = "class", plural: str = "classes", limit: int = 3) -> str:

@@ -7,14 +7,7 @@ import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data
-from unseen.data.catalogue import (
-    SIDES,
-    Catalogue,
-    SmallClasses,
-    apply_small_class_policy,
-    encode_labels,
-    groups_of_classes,
-)
+from unseen.data.catalogue import SIDES, Catalogue, SmallClasses, apply_small_class_policy, encode_labels
 from unseen.data.item_readers import FeatureArray
 
 _CHUNK = 4096
@@ -48,10 +41,9 @@ def features(path: str, *, root: str | None = None, small_classes: SmallClasses 
         rows = rows[positions]
         columns = {key: [values[position] for position in positions] for key, values in columns.items()}
 
-    classes = columns["labels"]
-    class_names, labels = encode_labels(classes)
+    class_names, labels, class_groups = encode_labels(str(file), columns["labels"], columns.get("groups"))
     paths = tuple(columns["paths"]) if "paths" in columns else None
-    split, groups = columns.get("split"), columns.get("groups")
+    split = columns.get("split")
     unknown = sorted(set(split or ()) - set(SIDES))
     if unknown:
         raise DataError(f"{file}: split must be train, validation or test", got=unknown[0])
@@ -61,7 +53,7 @@ def features(path: str, *, root: str | None = None, small_classes: SmallClasses 
         labels=labels,
         class_names=class_names,
         ids=_ids(paths, positions),
-        class_groups=groups_of_classes(str(file), class_names, classes, groups) if groups else None,
+        class_groups=class_groups,
         fixed_split=np.array(split) if split else None,
         notes=tuple(notes),
     )

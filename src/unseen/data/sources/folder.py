@@ -44,7 +44,7 @@ def folder(path: str, *, small_classes: SmallClasses = "refuse") -> Catalogue:
     classes = [printable(file.split("/", 1)[0]) for file in files]
     positions, notes = apply_small_class_policy(str(root), classes, small_classes)
     files = [files[position] for position in positions]
-    class_names, labels = encode_labels([classes[position] for position in positions])
+    class_names, labels, _ = encode_labels(str(root), [classes[position] for position in positions])
     if others:
         kinds = ", ".join(f"{count:,} {suffix or 'without suffix'}" for suffix, count in sorted(others.items()))
         notes.append(f"other files were ignored: {kinds}")

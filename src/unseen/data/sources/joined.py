@@ -73,9 +73,7 @@ class ByDomains:
     """
 
     def __init__(self, *, train_on: str, test_on: str, by: str | dict[str, object] | None = None) -> None:
-        self.train_on = train_on
-        self.test_on = test_on
-        self.by = by
+        self.train_on, self.test_on, self.by = train_on, test_on, by
 
     def __call__(self, catalogue: Catalogue) -> Split:
         """Split a catalogue."""

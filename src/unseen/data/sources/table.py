@@ -10,14 +10,7 @@ import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data, nearest
-from unseen.data.catalogue import (
-    SIDES,
-    Catalogue,
-    SmallClasses,
-    apply_small_class_policy,
-    encode_labels,
-    groups_of_classes,
-)
+from unseen.data.catalogue import SIDES, Catalogue, SmallClasses, apply_small_class_policy, encode_labels
 from unseen.data.item_readers import ImageFiles
 
 NEEDED = ("path", "label")
@@ -70,9 +63,8 @@ def table(path: str, *, root: str | None = None, small_classes: SmallClasses = "
     notes += small
     rows = [rows[position] for position in positions]
 
-    classes = [row.label for row in rows]
-    class_names, labels = encode_labels(classes)
     split, groups = _complete_column(file, rows, "split"), _complete_column(file, rows, "category")
+    class_names, labels, class_groups = encode_labels(str(file), [row.label for row in rows], groups)
     if split is not None and "test" not in split and "validation" in split:
         split = ["test" if side == "validation" else side for side in split]
         notes.append("the table has no test rows, so its validation rows are the test side")
@@ -83,7 +75,7 @@ def table(path: str, *, root: str | None = None, small_classes: SmallClasses = "
         labels=labels,
         class_names=class_names,
         ids=tuple(row.path for row in rows),
-        class_groups=groups_of_classes(str(file), class_names, classes, groups) if groups else None,
+        class_groups=class_groups,
         fixed_split=np.array(split) if split else None,
         is_query=queries if queries.any() else None,
         is_gallery=gallery if gallery.any() else None,
