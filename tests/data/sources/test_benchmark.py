@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.helpers.present import present
+from tests.helpers.present import files_of, present
 from unseen.core.errors import DataError
 from unseen.data.sources._benchmark import (
     Benchmark,
@@ -131,25 +131,30 @@ def test_class_folders_are_found_in_place_below_and_in_two_halves(tmp_path):
     write(tmp_path, "deep/images/wren/1.jpg", "deep/images/crow/1.jpg")
     write(tmp_path, "parted/train/wren/1.jpg", "parted/test/wren/1.jpg", "parted/test/crow/2.jpg")
     (tmp_path / "none").mkdir()
-    found = X.class_folders(tmp_path / "plain", ("", "images"), number)
-    assert found == (tmp_path / "plain", listed(("crow/1.jpg", 2), ("wren/1.jpg", 1)), [])
-    deep = X.class_folders(tmp_path / "deep", ("", "images"), number)
-    assert deep is not None
-    assert deep.root == tmp_path / "deep" / "images"
-    assert X.class_folders(tmp_path / "none", ("", "images"), number) is None
+    found = present(X.from_class_folders(tmp_path / "plain", ("", "images"), number))
+    assert files_of(found).root == tmp_path / "plain"
+    assert found.ids == ("wren/1.jpg", "crow/1.jpg")
+    assert found.class_names == ("wren", "crow")
+    assert found.labels.tolist() == [0, 1]
+    assert present(found.fixed_split).tolist() == ["train", "test"]
+    assert (
+        present(X.from_class_folders(tmp_path / "plain", ("",), number, NAMES | {2: "raven"})).class_names[1] == "raven"
+    )
+    deep = present(X.from_class_folders(tmp_path / "deep", ("", "images"), number))
+    assert files_of(deep).root == tmp_path / "deep" / "images"
+    assert X.from_class_folders(tmp_path / "none", ("", "images"), number) is None
 
 
 def test_halves_of_another_task_are_put_together(tmp_path):
     write(tmp_path, "train/wren/1.jpg", "train/crow/1.jpg", "test/wren/1.jpg", "test/crow/2.jpg")
-    found = X.class_folders(tmp_path, ("",), number)
-    assert found is not None
-    assert found.root == tmp_path
-    assert sorted(found.images) == listed(
-        ("test/crow/2.jpg", 2), ("test/wren/1.jpg", 1), ("train/crow/1.jpg", 2), ("train/wren/1.jpg", 1)
-    )
+    found = present(X.from_class_folders(tmp_path, ("",), number))
+    assert files_of(found).root == tmp_path
+    assert found.ids == ("test/wren/1.jpg", "train/wren/1.jpg", "test/crow/2.jpg", "train/crow/1.jpg")
+    assert found.labels.tolist() == [0, 0, 1, 1]
+    assert found.notes == ()
 
 
 def test_a_folder_beside_class_folders_that_is_no_class_is_refused(tmp_path):
     write(tmp_path, "wren/1.jpg", "crow/1.jpg", "owl/1.jpg")
     with pytest.raises(DataError, match=r"x: folder 'owl' in .* is none of the data set's classes"):
-        X.class_folders(tmp_path, ("",), number)
+        X.from_class_folders(tmp_path, ("",), number)

@@ -15,6 +15,9 @@ from unseen.data.item_readers import ImageFiles
 from unseen.data.sources.folder import folder, printable
 from unseen.data.sources.table import read_text
 
+ClassNames = Mapping[int, str]
+ClassNumber = Callable[[str], int | None]  # of a folder's name; None if it is no class
+
 
 class ListedImage(NamedTuple):
     """One image of a benchmark: path below the root, class number, and part (train, test, query, gallery)."""
@@ -22,14 +25,6 @@ class ListedImage(NamedTuple):
     path: str
     class_id: int
     part: str
-
-
-class ClassFolders(NamedTuple):
-    """A copy with one folder per class."""
-
-    root: Path
-    images: list[ListedImage]
-    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class Benchmark:
         self,
         root: Path,
         images: Iterable[ListedImage],
-        class_names: Mapping[int, str],
+        class_names: ClassNames,
         *,
         class_groups: Mapping[int, str] | None = None,
         notes: Sequence[str] = (),
@@ -87,13 +82,13 @@ class Benchmark:
             hint=f"Set {self.name}=FOLDER to the folder of the data set.",
         )
 
-    def class_folders(
-        self, root: Path, below: Sequence[str], class_id: Callable[[str], int | None]
-    ) -> ClassFolders | None:
-        """Find the images of a copy with one folder per class; None if there is no such folder.
+    def from_class_folders(
+        self, root: Path, below: Sequence[str], class_id: ClassNumber, class_names: ClassNames | None = None
+    ) -> Catalogue | None:
+        """Return the catalogue of a copy with one folder per class; None if there is no such folder.
 
         The class folders are in one of the folders `below` the root, or there in folders `train` and `test`, which
-        have nothing to do with the zero-shot split.
+        have nothing to do with the zero-shot split. Class names are the folders' unless they are given.
 
         Raises:  `DataError` when there are other folders beside the class folders
         """
@@ -110,23 +105,23 @@ class Benchmark:
                         f"{'is' if len(unknown) == 1 else 'are'} none of the data set's classes",
                         hint="Keep only class folders there, with the data set's own names.",
                     )
-                return self._read_class_folders(parent, sides, class_id)
+                return self._join_halves(parent, sides, class_id, class_names)
         return None
 
-    def _read_class_folders(
-        self, root: Path, sides: Sequence[str], class_id: Callable[[str], int | None]
-    ) -> ClassFolders:
-        copy = ClassFolders(root, [], [])
+    def _join_halves(
+        self, root: Path, sides: Sequence[str], class_id: ClassNumber, class_names: ClassNames | None
+    ) -> Catalogue:
+        images, names, notes = [], {}, []
         for side in sides:
             half = folder(str(root / side), small_classes="keep")
             assert isinstance(half.reader, ImageFiles)
-            numbers = [class_id(name) for name in half.class_names]
             for path, label in zip(half.reader.paths, half.labels, strict=True):
-                number = numbers[label]
+                number = class_id(half.class_names[label])
                 assert number is not None, "every folder here is a class folder"
-                copy.images.append(self.zero_shot_image(f"{side}/{path}" if side else path, number))
-            copy.notes.extend(note for note in half.notes if "single item" not in note)
-        return copy
+                names[number] = half.class_names[label]
+                images.append(self.zero_shot_image(f"{side}/{path}" if side else path, number))
+            notes += [note for note in half.notes if "single item" not in note]
+        return self.catalogue(root, images, class_names or names, notes=notes)
 
     def _check_files(self, root: Path, paths: Sequence[str]) -> None:
         repeated = [path for path, count in Counter(paths).items() if count > 1]

@@ -48,13 +48,14 @@ def cars196(path: str) -> Catalogue:
     if any(halves.values()):
         return _from_devkit(root, halves, names)
     number_of = {_letters(name): number for number, name in names.items()}
-    copy = CARS196.class_folders(root, _CLASS_FOLDERS_BELOW, lambda name: number_of.get(_letters(name)))
-    if copy is None:
+    below = _CLASS_FOLDERS_BELOW
+    catalogue = CARS196.from_class_folders(root, below, lambda name: number_of.get(_letters(name)), names)
+    if catalogue is None:
         raise CARS196.wrong_folder(
             root,
             f"{_ANNOTATIONS}, {' with '.join(_HALVES.values())}, or class folders such as AM General Hummer SUV 2000",
         )
-    return CARS196.catalogue(copy.root, copy.images, names, notes=copy.notes)
+    return catalogue
 
 
 def official_names() -> dict[int, str]:

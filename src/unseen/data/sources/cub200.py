@@ -33,12 +33,10 @@ def cub200(path: str) -> Catalogue:
     if list_folder is not None:
         return _from_lists(list_folder)
     below = [f"{outer}/{inner}".strip("/") for outer in _BELOW for inner in ("", "images")]
-    copy = CUB200.class_folders(root, below, _class_number)
-    if copy is None:
+    catalogue = CUB200.from_class_folders(root, below, _class_number)
+    if catalogue is None:
         raise CUB200.wrong_folder(root, f"{', '.join(_LISTS)} or class folders such as 001.Black_footed_Albatross")
-    # Images may be in sub-folders of a class folder, which is then not the last folder of the path.
-    names = {image.class_id: next(filter(_class_number, image.path.split("/"))) for image in copy.images}
-    return CUB200.catalogue(copy.root, copy.images, names, notes=copy.notes)
+    return catalogue
 
 
 def _from_lists(list_folder: Path) -> Catalogue:
