@@ -135,7 +135,7 @@ def test_loading_a_plan_reads_no_data_and_writes_nothing(tmp_path, monkeypatch, 
         raise AssertionError("loading a plan must not compute")
 
     for function in (
-        "unseen.data.factory.load_catalogue",
+        "unseen.data.catalogue.load_catalogue",
         "unseen.runs.recipe.load_catalogue",
         "unseen.studies.cells.load_catalogue",
         "unseen.studies.preparation.prepare_pooled",
