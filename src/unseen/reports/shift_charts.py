@@ -66,10 +66,10 @@ def _line(
 ) -> Series:
     """A line over the rungs with a tool tip for each rung."""
     tips = []
-    for position, (step, mean) in enumerate(zip(ladder.steps, means, strict=True)):
+    for position, (rung, mean) in enumerate(zip(ladder.rungs, means, strict=True)):
         deviation = deviations[position] if deviations else 0.0
         seeds = f" ± {number(deviation, percent=percent)}" if deviation else ""
-        tips.append(f"{isolated(cut(name, 80))}, rung {step.number}: {number(mean, percent=percent)}{seeds}")
+        tips.append(f"{isolated(cut(name, 80))}, rung {rung.number}: {number(mean, percent=percent)}{seeds}")
     return Series(name, style, list(zip(ladder.distances(), means, strict=True)), deviations, tips=tips)
 
 
@@ -84,14 +84,14 @@ def _over_distance(ladder: LadderResult, lines: Sequence[Series], description: s
     margins = replace(WIDE, top=WIDE.top + _LABEL_ROW) if ladder.is_by_groups else WIDE
     axes = plot.area(860, height, margins)
     plot.scale(axes, ladder.distances(), ends, percent=percent)
-    for position, (distance, step) in enumerate(zip(ladder.distances(), ladder.steps, strict=True)):
+    for position, (distance, rung) in enumerate(zip(ladder.distances(), ladder.rungs, strict=True)):
         # Group names alternate between two rows, as close rungs leave no room for two names side by side.
         row = margins.top - 12 - (_LABEL_ROW * (position % 2) if ladder.is_by_groups else 0.0)
         top = 1 + (margins.top - row - 4) / (height - margins.top - margins.bottom)
         axes.axvline(distance, 0, top, color=FAINT, linewidth=1, dashes=(2, 3))
         x = float(axes.transData.transform((distance, 0))[0])
-        tip = f"rung {step.number}: {step.split}, distance {distance:.4g}"
-        plot.text(axes, (x, row), cut(step.group, 16) or str(step.number), "axis", tip=tip)
+        tip = f"rung {rung.number}: {rung.split}, distance {distance:.4g}"
+        plot.text(axes, (x, row), cut(rung.group, 16) or str(rung.number), "axis", tip=tip)
     plot.text(axes, (344, height - 6), "distance between training and test classes", "axis")
     plot.series(axes, lines)
     plot.name_ends(axes, lines)

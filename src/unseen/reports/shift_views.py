@@ -18,7 +18,7 @@ View = dict[str, object]
 
 def ladder_splits(content: Content) -> set[tuple[str, str]]:
     """The (data, split) labels of all rungs."""
-    return {(ladder.data, step.split) for ladder in ladder_results(content) for step in ladder.steps}
+    return {(ladder.data, rung.split) for ladder in ladder_results(content) for rung in ladder.rungs}
 
 
 def ladder_views(content: Content) -> list[View]:

@@ -62,10 +62,10 @@ def relations(content: Content, ladder: LadderResult) -> list[Relation]:
 def relation(ladder: LadderResult, structure: str, retrieval: str) -> Relation:
     """One structure score against one retrieval score."""
     points = tuple(
-        Point(curve.method, step.split, step.name == START, x, y)
+        Point(curve.method, rung.split, rung.step == START, x, y)
         for curve in ladder.curves
         if curve.is_trained
-        for step, x, y in zip(ladder.steps, curve.means(structure), curve.means(retrieval), strict=True)
+        for rung, x, y in zip(ladder.rungs, curve.means(structure), curve.means(retrieval), strict=True)
         if math.isfinite(x) and math.isfinite(y)
     )
     return Relation(structure, retrieval, points, trend(points), trend([point for point in points if point.is_start]))
