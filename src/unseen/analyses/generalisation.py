@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen.analyses.base import AnalysisInputs, AnalysisResult, Value
-from unseen.analyses.shift.ladder_results import AGGREGATED_COLUMNS, LEVELS, LadderResult, aggregated_rows
-from unseen.analyses.shift.study_ladders import results_with_score
+from unseen.analyses.shift.ladder_results import (
+    AGGREGATED_COLUMNS,
+    LEVELS,
+    LadderResult,
+    aggregated_rows,
+    results_with_score,
+)
 from unseen.core.checks import check_choice
 from unseen.core.registry import analysis
 from unseen.core.text import listed

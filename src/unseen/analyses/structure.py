@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen.analyses.base import AnalysisInputs, AnalysisResult
-from unseen.analyses.shift.ladder_results import LadderResult
+from unseen.analyses.shift.ladder_results import LadderResult, results_with_score
 from unseen.analyses.shift.structure_trends import COLUMNS, Relation, relation, relation_row
-from unseen.analyses.shift.study_ladders import results_with_score
 from unseen.core.errors import DataError
 from unseen.core.registry import analysis
 from unseen.figures.style import FAINT, GREY, INK, MARKS, SERIES, label, panels

@@ -7,10 +7,12 @@ from functools import cached_property
 
 from unseen.analyses.base import Value
 from unseen.core.config import Record
+from unseen.core.errors import ConfigError, DataError
+from unseen.core.registry import nearest
 from unseen.shifts import aggregated_score, rank_changes, ranks, relative_to_mean
 from unseen.shifts.ladder import GROUPS
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, rankings
+from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, rankings, score_names
 
 LEVELS = {"class": "class_distance", "sample": "sample_distance"}
 
@@ -140,6 +142,22 @@ def ladder_results(content: Content) -> tuple[LadderResult, ...]:
             groups.setdefault((table.data, str(split_facts(table)["ladder"])), []).append((rung, table))
     results = (_ladder_result(data, ladder, measured) for (data, ladder), measured in groups.items())
     return tuple(result for result in results if result is not None)
+
+
+def results_with_score(content: Content, score: str) -> tuple[LadderResult, ...]:
+    """The results of a study over its ladders.
+
+    Raises:     DataError for a study without a ladder; ConfigError for a score that it does not have
+    """
+    scores = list(score_names(content))
+    if score not in scores:
+        raise ConfigError(f"the study has no score '{score}'{nearest(score, scores)} (it has: {', '.join(scores)})")
+    results = ladder_results(content)
+    if not results:
+        raise DataError(
+            "the study has no two rungs of a ladder", hint="Use a study such as `ladder-frozen` (unseen list studies)."
+        )
+    return results
 
 
 def rung_of(table: Ranking) -> MeasuredRung | None:

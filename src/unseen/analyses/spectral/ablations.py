@@ -8,7 +8,6 @@ import numpy as np
 
 from unseen.analyses.spectral.trained_methods import TrainedCell, TrainedMethod, TrainedMethods
 from unseen.core.config import Record, hash_of
-from unseen.core.errors import DataError
 
 CellValue: TypeAlias = Callable[[TrainedCell], float]
 
@@ -90,18 +89,4 @@ def ablation_pairs(study: TrainedMethods, ablation: Ablation) -> list[AblationPa
         without = None if config is None else plain.get(hash_of(config))
         if without is not None:
             pairs.append(AblationPair(without, method))
-    return pairs
-
-
-def required_pairs(study: TrainedMethods, ablation: Ablation) -> list[AblationPair]:
-    """The pairs of a study.
-
-    Raises:     DataError for a study without a pair
-    """
-    pairs = ablation_pairs(study, ablation)
-    if not pairs:
-        raise DataError(
-            f"the study has no method both with and without {ablation.name}, all else being equal",
-            hint=f"Use a study such as `{ablation.study}` (unseen list studies).",
-        )
     return pairs
