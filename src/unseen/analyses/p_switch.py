@@ -63,7 +63,7 @@ def p_switch(inputs: AnalysisInputs, /, *, score: str = "recall@1") -> AnalysisR
         methods = sweep.all_methods
         shares = [p_switch_of(method.config) for method in methods]
         for method, share in zip(methods, shares, strict=True):
-            numbers = (*mean_and_deviation(method.scores), *mean_and_deviation(method.rhos), len(method.cells))
+            numbers = (*mean_and_deviation(method.scores), *mean_and_deviation(method.rhos), len(method.seeds))
             rows.append([*method.benchmark, method.name, share, *numbers])
         for name, means in (
             (study.score, [float(method.scores.mean()) for method in methods]),

@@ -12,7 +12,7 @@ from unseen.analyses.spectral.ablations import (
     RHO_REGULARISATION,
     Ablation,
     AblationPair,
-    CellValue,
+    SeedValues,
     ablation_pairs,
 )
 from unseen.analyses.spectral.trained_methods import TrainedMethod, TrainedMethods, read_trained_methods
@@ -78,19 +78,21 @@ def _paired_spectra(study: TrainedMethods, ablation: Ablation) -> AnalysisResult
 
 def _mean_spectrum(method: TrainedMethod, attribute: str) -> np.ndarray:
     """The mean over seeds of "values" or "by_class"."""
-    return np.mean([getattr(cell.spectra, attribute) for cell in method.cells], axis=0)
+    return np.mean([getattr(spectra, attribute) for spectra in method.spectra], axis=0)
 
 
 def _remarks(study: TrainedMethods, pairs: Sequence[AblationPair], ablation: Ablation) -> list[str]:
     remarks = []
-    values: dict[str, CellValue] = {
-        study.score: lambda cell: cell.score,
-        "rho": lambda cell: cell.rho,
-        "share of the first singular value of a class": lambda cell: float(cell.spectra.by_class[0]),
+    values: dict[str, SeedValues] = {
+        study.score: lambda method: method.scores,
+        "rho": lambda method: method.rhos,
+        "share of the first singular value of a class": lambda method: np.array(
+            [spectra.by_class[0] for spectra in method.spectra]
+        ),
     }
     for pair in pairs:
         parts = ["{} {:.4g} to {:.4g}".format(name, *pair.means(value)) for name, value in values.items()]
-        differences = pair.differences(lambda cell: cell.score)
+        differences = pair.differences(values[study.score])
         seeds = f"{study.score} is higher on {int((differences > 0).sum())} of {len(differences)} seeds"
         remarks.append(f"{study.name_of(pair.with_it)}: {'; '.join(parts)}; {seeds}")
     rho_changes, score_changes = (
@@ -115,7 +117,7 @@ def _figure(study: TrainedMethods, pairs: Sequence[AblationPair], ablation: Abla
         pair = pairs[number]
         _draw(upper, pair, "values", ablation)
         _draw(lower, pair, "by_class", ablation)
-        scores, rhos = pair.means(lambda cell: cell.score), pair.means(lambda cell: cell.rho)
+        scores, rhos = pair.means(lambda method: method.scores), pair.means(lambda method: method.rhos)
         upper.set_title(
             f"{label(study.name_of(pair.without), 34)}\n"
             f"{label(study.score)} {scores[0]:.3f} → {scores[1]:.3f},  ρ {rhos[0]:.2f} → {rhos[1]:.2f}",
@@ -133,8 +135,8 @@ def _figure(study: TrainedMethods, pairs: Sequence[AblationPair], ablation: Abla
 
 def _draw(axes: "Axes", pair: AblationPair, attribute: str, ablation: Ablation) -> None:
     for method, colour, name in ((pair.without, BLUE, "without"), (pair.with_it, RED, f"with {ablation.name}")):
-        for cell in method.cells if len(method.cells) > 1 else ():
-            _line(axes, getattr(cell.spectra, attribute), color=colour, linewidth=0.6, alpha=0.4)
+        for spectra in method.spectra if len(method.spectra) > 1 else ():
+            _line(axes, getattr(spectra, attribute), color=colour, linewidth=0.6, alpha=0.4)
         _line(axes, _mean_spectrum(method, attribute), color=colour, label=name)
     axes.set_yscale("log")
     axes.set_ylim(bottom=_SMALLEST)

@@ -35,15 +35,15 @@ class RunSpectra:
         return spectral_decay(self.values)
 
 
-def run_spectra(folder: Path, *, cache: Path | None = None, workers: int = 0) -> RunSpectra:
+def run_spectra(folder: Path, *, cache: Path | None = None) -> RunSpectra:
     """The spectra of a finished run; kept beside its weights, and computed again if the weights have changed.
 
     Raises:     DataError for a folder without a finished run, ConfigError if the run's data have changed
     """
     file = RunFile(folder, FILE, {})
     if not file.content:
-        part = load_trained_part(folder, cache=cache, workers=workers)
-        directions = read_directions(embed(part.model, part.inputs, part.split.train, workers=workers))
+        part = load_trained_part(folder, cache=cache)
+        directions = read_directions(embed(part.model, part.inputs, part.split.train))
         _, classes = np.unique(part.inputs.catalogue.labels[part.split.train], return_inverse=True)
         values, by_class = over_sum(singular_values(directions)), class_spectra(directions, classes).mean
         file.write({"values": values.tolist(), "by_class": by_class.tolist()})
