@@ -9,8 +9,7 @@ from tests.helpers.laddered_content import METHODS, ladder_content, rung_row
 from unseen.analyses import write_analysis
 from unseen.analyses.generalisation import generalisation_result
 from unseen.analyses.shift.ladder_results import ladder_results
-from unseen.analyses.shift.structure_trends import Point, relation, relation_row, relations, trend
-from unseen.analyses.structure import structure_result
+from unseen.analyses.structure import Point, relation, relation_row, relations, structure_result, trend
 from unseen.core.errors import ConfigError, DataError
 from unseen.reports import build_report
 

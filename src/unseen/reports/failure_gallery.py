@@ -1,19 +1,18 @@
 """Failures as pictures: the worst queries, the most confused classes, near-duplicates across classes."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from unseen.core.text import cut, isolated
 from unseen.evaluation.failure_sample import FailureSample
 from unseen.reports.gallery import Tile, picture
-from unseen.reports.thumbnails import as_grey, find_ink
+from unseen.reports.thumbnails import as_grey, drawing_background
 
 MOST_WORST = 6
 MOST_PAIRS = 8
 MOST_NEAREST = 8
 
 
-@dataclass(frozen=True)
-class WorstQuery:
+class WorstQuery(NamedTuple):
     """A query, the nearest item of its class with its rank, and the items before that."""
 
     tile: Tile
@@ -22,8 +21,7 @@ class WorstQuery:
     nearest: tuple[Tile, ...]
 
 
-@dataclass(frozen=True)
-class ItemPair:
+class ItemPair(NamedTuple):
     """Two items of different classes that are too similar, with a caption beneath."""
 
     one: Tile
@@ -31,8 +29,7 @@ class ItemPair:
     caption: str
 
 
-@dataclass(frozen=True)
-class FailureGallery:
+class FailureGallery(NamedTuple):
     """The first failures of one run, with the total of each kind."""
 
     worst: tuple[WorstQuery, ...]
@@ -48,11 +45,13 @@ class FailureGallery:
 def failure_gallery(sample: FailureSample) -> FailureGallery:
     """The first failures of each kind."""
     images = None if sample.thumbnails is None else as_grey(sample.thumbnails)
-    ink = None if images is None else find_ink(images)
+    background = None if images is None else drawing_background(images)
 
     def tile(item: int, before: str = "", after: str = "", is_right: bool | None = None) -> Tile:
         title = f"{before}{isolated(cut(str(sample.names[item]), 200))}{after}"
-        return Tile(picture(images, ink, item), ink is not None, str(sample.classes[item]), title, is_right)
+        return Tile(
+            picture(images, background, item), background is not None, str(sample.classes[item]), title, is_right
+        )
 
     def worst_query(items: list[int], similarities: list[float], rank: float) -> WorstQuery:
         query, positive, *nearest = items

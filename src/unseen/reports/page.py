@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from unseen.reports.charts import curve, curve_chart, difference_bar, difference
 from unseen.reports.embedding_map import embedding_map
 from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
-from unseen.reports.shift_views import ladder_splits, ladder_views, transfer_views
+from unseen.reports.shift_views import View, ladder_splits, ladder_views, score_view, transfer_views
 from unseen.studies.results.content import Content, Row
 from unseen.studies.results.paired import PairedComparison, paired_differences, paired_texts
 from unseen.studies.results.ranking import MethodScores, Ranking, are_percentages, protocol_fields, rankings
@@ -24,9 +23,6 @@ from unseen.studies.results.ranking import MethodScores, Ranking, are_percentage
 MOST_COLUMNS = 5  # scores in the ranking table; the others follow in a table of their own
 BESIDE_MAIN = ("map@r", "map@1000", "nmi", "f1")  # the scores to show beside recall@1
 MOST_DRAWN = 2  # rankings with maps and neighbours: the hardest ones
-
-View = dict[str, object]
-"""A part of the page as the template reads it."""
 
 
 def build_report(content: Content) -> str:
@@ -95,33 +91,21 @@ def columns(scores: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*scores[:1], *beside, *scores]))[:MOST_COLUMNS]
 
 
-@dataclass(frozen=True, eq=False)
-class TableRow:
-    """A row of the ranking table."""
-
-    entry: MethodScores
-    bar: Markup | None
-    cells: tuple[View, ...]
-    others: tuple[View, ...]
-    facts: tuple[View, ...]
-    seconds: str
-
-
 def _table_view(content: Content, table: Ranking, percent: Mapping[str, bool], *, is_folded: bool) -> View:
     shown = columns(table.scores)
     rest = tuple(score for score in table.scores if score not in shown)
     main = table.main_score
     values = [value for entry in table.entries for value in entry.summary(main).values if math.isfinite(value)]
 
-    def row(entry: MethodScores) -> TableRow:
-        return TableRow(
-            entry=entry,
-            bar=score_bar(entry, main, max(values), percent=percent[main]) if values else None,
-            cells=tuple(_cell_view(table, entry, score, percent) for score in shown),
-            others=tuple(_cell_view(table, entry, score, percent) for score in rest),
-            facts=tuple(_facts(entry)),
-            seconds=duration(math.fsum(row.seconds for row in entry.rows)),
-        )
+    def row(entry: MethodScores) -> View:
+        return {
+            "entry": entry,
+            "bar": score_bar(entry, main, max(values), percent=percent[main]) if values else None,
+            "cells": [_cell_view(table, entry, score, percent) for score in shown],
+            "others": [_cell_view(table, entry, score, percent) for score in rest],
+            "facts": _facts(entry),
+            "seconds": duration(math.fsum(row.seconds for row in entry.rows)),
+        }
 
     return {
         "ranking": table,
@@ -160,15 +144,9 @@ def _paired_view(paired: PairedComparison | None, percent: Mapping[str, bool]) -
 
 def _cell_view(table: Ranking, entry: MethodScores, score: str, percent: Mapping[str, bool]) -> View:
     summary = entry.summary(score)
-    mean, deviation = summary.texts(percent=percent[score])
-    interval = entry.interval(score)
-    return {
-        "mean": mean,
-        "deviation": deviation,
-        "is_best": table.is_best(entry, score),
-        "of": len(summary.values) if len(summary.values) < entry.seeds else None,
-        "interval": None if interval is None else [number(end, percent=percent[score]) for end in interval],
-    }
+    seeds = len(summary.values)
+    view = score_view(summary, entry.interval(score), percent=percent[score])
+    return view | {"is_best": table.is_best(entry, score), "of": seeds if seeds < entry.seeds else None}
 
 
 def _headline(content: Content, table: Ranking, percent: Mapping[str, bool]) -> View:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from unseen.analyses.shift.capacity import Backbone
 from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve
-from unseen.analyses.shift.structure_trends import Relation
+from unseen.analyses.structure import Relation
 from unseen.core.text import cut, isolated, number
 from unseen.figures import plot
 from unseen.figures.plot import SMALL, WIDE, Points, Series, finite

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from unseen.analyses.shift.capacity import capacity
 from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve, ladder_results
-from unseen.analyses.shift.structure_trends import Relation, Trend, relations
 from unseen.analyses.shift.transfer import Transfer, transfers
+from unseen.analyses.structure import Relation, Trend, relations
 from unseen.core.text import number
 from unseen.figures.style import SeriesStyle
 from unseen.reports.shift_charts import capacity_chart, distance_chart, method_panel, method_styles, relation_chart
@@ -14,6 +14,7 @@ from unseen.studies.results.content import Content
 from unseen.studies.results.ranking import MISSING, Summary, are_percentages, score_names
 
 View = dict[str, object]
+"""A part of the page as the template reads it."""
 
 
 def ladder_splits(content: Content) -> set[tuple[str, str]]:
@@ -73,7 +74,7 @@ def _headline(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: b
     }
 
 
-def _score_view(summary: Summary, interval: tuple[float, float] | None, *, percent: bool) -> View:
+def score_view(summary: Summary, interval: tuple[float, float] | None, *, percent: bool) -> View:
     """A score as the template's macro `score` reads it."""
     mean, deviation = summary.texts(percent=percent)
     ends = None if interval is None else [number(end, percent=percent) for end in interval]
@@ -86,9 +87,9 @@ def _lines(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: bool
         {
             "method": curve.method,
             "is_trained": curve.is_trained,
-            "aggregated": _score_view(summary, curve.aggregated_interval(main, distances), percent=percent),
+            "aggregated": score_view(summary, curve.aggregated_interval(main, distances), percent=percent),
             "cells": [
-                _score_view(own, interval, percent=percent)
+                score_view(own, interval, percent=percent)
                 for own, interval in zip(curve.summaries(main), curve.intervals(main), strict=True)
             ],
         }
