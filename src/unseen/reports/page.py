@@ -8,14 +8,15 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from unseen.analyses.shift.transfer import pair_of
+from unseen.analyses.shift.ladder_results import ladder_results
+from unseen.analyses.shift.transfer import pair_of, transfers
 from unseen.core.files import write_text
 from unseen.core.text import clean, cut, duration, full, listed, number
 from unseen.reports.charts import curve, curve_chart, difference_bar, difference_range, score_bar, score_chart
 from unseen.reports.embedding_map import embedding_map
 from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
-from unseen.reports.shift_views import View, ladder_splits, ladder_views, score_view, transfer_views
+from unseen.reports.shift_views import View, ladder_view, score_view, transfer_view
 from unseen.studies.results.content import Content, Row
 from unseen.studies.results.paired import PairedComparison, paired_differences, paired_texts
 from unseen.studies.results.ranking import MethodScores, Ranking, are_percentages, protocol_fields, rankings
@@ -30,15 +31,16 @@ def build_report(content: Content) -> str:
     tables = rankings(content)
     percent = are_percentages(content)
     hard = hardest(tables)
-    on_ladders = ladder_splits(content)
+    ladders = ladder_results(content)
+    on_ladders = {(ladder.data, rung.split) for ladder in ladders for rung in ladder.rungs}
     # Rungs and transfer pairs have charts of their own; there may be many, and their curves would bury the rest.
     own = [table for table in tables if (table.data, table.split) not in on_ladders and pair_of(table) is None]
     return _template().render(
         content=content,
         tables=[_table_view(content, table, percent, is_folded=table not in own) for table in tables],
         has_own_tables=bool(own),
-        ladders=ladder_views(content),
-        transfers=transfer_views(content),
+        ladders=[ladder_view(content, ladder, percent) for ladder in ladders],
+        transfers=[transfer_view(transfer, percent) for transfer in transfers(content)],
         charts=_score_charts(own, percent),
         curves=_curve_views([table for table in tables if table in own or table in hard], percent),
         maps=[view for table in hard if (view := _map_view(content, table))],

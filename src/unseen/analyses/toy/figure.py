@@ -60,13 +60,11 @@ def _range(values: Sequence[float]) -> str:
 def toy_csv(runs: Sequence[ToyRun]) -> str:
     """A row for each run."""
     heads = ["example", "variant", "p_switch", "seed", "first", "second", "reach", "recall@1"]
-    return csv_of(
-        heads,
-        [
-            [run.example, run.variant, _p_switch(run), run.seed, *run.spectrum.tolist(), run.reach, run.recall]
-            for run in runs
-        ],
+    rows = (
+        [run.example, run.variant, _p_switch(run), run.seed, *run.spectrum.tolist(), run.reach, run.recall]
+        for run in runs
     )
+    return csv_of(heads, rows)
 
 
 def _p_switch(run: ToyRun) -> float:
@@ -75,10 +73,8 @@ def _p_switch(run: ToyRun) -> float:
 
 def _as_record(run: ToyRun) -> Record:
     """A run with all that the picture shows."""
-    record: Record = {"p_switch": _p_switch(run)}
-    for name, value in vars(run).items():
-        record[name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return record
+    numbers = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(run).items()}
+    return {"p_switch": _p_switch(run), **numbers}
 
 
 def toy_figure(runs: Sequence[ToyRun]) -> "Figure":
