@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unseen.analyses.base import AnalysisInputs, AnalysisResult, Value
+from unseen.analyses.base import AnalysisInputs, AnalysisResult, Value, finite_or_none
 from unseen.analyses.correlation import Correlation, correlation
 from unseen.analyses.shift.ladder_results import LadderResult, results_with_score
 from unseen.core.errors import DataError
@@ -105,7 +105,7 @@ def relation_row(ladder: LadderResult, related: Relation) -> list[Value]:
     row: list[Value] = [ladder.data, ladder.ladder, related.structure, related.retrieval]
     for line in (related.everywhere, related.at_start):
         numbers = (line.correlation.pearson, line.correlation.spearman, line.scaled_slope)
-        row += [line.correlation.points, *(value if math.isfinite(value) else None for value in numbers)]
+        row += [line.correlation.points, *map(finite_or_none, numbers)]
     return row
 
 

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from unseen.analyses.shift.ladder_results import MethodCurve, method_curves
 from unseen.core.text import cut, isolated, listed, number, signed
 from unseen.figures import plot, style
 from unseen.figures.plot import Margins, Points, Series, finite
@@ -83,9 +84,14 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
     from split to split. Untrained methods stand below a dotted rule.
     """
     score = tables[0].main_score
-    methods = _by_method(tables, score)
-    entries = [entry for row in methods for entry in row.entries if entry]
-    values = finite([value for entry in entries for value in entry.summary(score).values])
+    sign = 1 if score in tables[0].lower_is_better else -1
+
+    def order(method: MethodCurve) -> tuple[bool, float, str]:
+        means = finite(method.means(score))
+        return (not method.is_trained, sign * math.fsum(means) / len(means) if means else math.inf, method.method)
+
+    methods = sorted(method_curves(tables), key=order)
+    values = finite([value for method in methods for summary in method.summaries(score) for value in summary.values])
     if len(values) < 2:
         return None  # a single number is no chart
     trained = sum(row.is_trained for row in methods)
@@ -108,29 +114,6 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
     return to_svg(axes, f"{isolated(score)} of each method on {listed(isolated(table.split) for table in tables)}")
 
 
-class _MethodRow(NamedTuple):
-    """A method and its scores on each split; None where it has none."""
-
-    method: str
-    is_trained: bool
-    entries: list[MethodScores | None]
-
-
-def _by_method(tables: Sequence[Ranking], score: str) -> list[_MethodRow]:
-    rows: dict[tuple[str, bool], _MethodRow] = {}
-    for position, table in enumerate(tables):
-        for entry in table.entries:
-            empty = _MethodRow(entry.method, entry.is_trained, [None] * len(tables))
-            rows.setdefault((entry.method, entry.is_trained), empty).entries[position] = entry
-    sign = 1 if score in tables[0].lower_is_better else -1
-
-    def order(row: _MethodRow) -> tuple[bool, float, str]:
-        means = finite([entry.summary(score).mean for entry in row.entries if entry])
-        return (not row.is_trained, sign * math.fsum(means) / len(means) if means else math.inf, row.method)
-
-    return sorted(rows.values(), key=order)
-
-
 def _levels(low: float, high: float, *, percent: bool) -> list[float]:
     """Ticks around the values: at least ten points of a percentage, and never below 0 or above 100 of them."""
     if percent and high - low < 0.1:
@@ -140,12 +123,14 @@ def _levels(low: float, high: float, *, percent: bool) -> list[float]:
     return [level for level in levels if 0 <= level <= 1] if percent else levels
 
 
-def _draw_means(axes: "Axes", tables: Sequence[Ranking], row: _MethodRow, middle: float, *, percent: bool) -> list[str]:
+def _draw_means(
+    axes: "Axes", tables: Sequence[Ranking], row: MethodCurve, middle: float, *, percent: bool
+) -> list[str]:
     """Draw the marks of one method, one level for each split, and return its means in words."""
     score = tables[0].main_score
     step = 0.0 if len(tables) == 1 else min(9.0, 26.0 / (len(tables) - 1))
     levels = [middle + step * (position - (len(tables) - 1) / 2) for position in range(len(tables))]
-    means = [entry.summary(score).mean if entry else math.nan for entry in row.entries]
+    means = row.means(score)
     words = [number(mean, percent=percent) if math.isfinite(mean) else "–" for mean in means]
     joined = [(mean, level) for mean, level in zip(means, levels, strict=True) if math.isfinite(mean)]
     if len(joined) > 1:

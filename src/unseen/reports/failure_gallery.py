@@ -1,5 +1,6 @@
 """Failures as pictures: the worst queries, the most confused classes, near-duplicates across classes."""
 
+from itertools import islice
 from typing import NamedTuple
 
 from unseen.core.text import cut, isolated
@@ -32,14 +33,14 @@ class ItemPair(NamedTuple):
 class FailureGallery(NamedTuple):
     """The first failures of one run, with the total of each kind."""
 
-    worst: tuple[WorstQuery, ...]
-    confused: tuple[ItemPair, ...]
-    duplicates: tuple[ItemPair, ...]
+    worst: list[WorstQuery]
+    confused: list[ItemPair]
+    duplicates: list[ItemPair]
+    threshold: str
     failed: int
     queries: int
     confused_pairs: int
     duplicate_pairs: int
-    threshold: str
 
 
 def failure_gallery(sample: FailureSample) -> FailureGallery:
@@ -49,9 +50,8 @@ def failure_gallery(sample: FailureSample) -> FailureGallery:
 
     def tile(item: int, before: str = "", after: str = "", is_right: bool | None = None) -> Tile:
         title = f"{before}{isolated(cut(str(sample.names[item]), 200))}{after}"
-        return Tile(
-            picture(images, background, item), background is not None, str(sample.classes[item]), title, is_right
-        )
+        uri = picture(images, background, item)
+        return Tile(uri, background is not None, str(sample.classes[item]), title, is_right)
 
     def worst_query(items: list[int], similarities: list[float], rank: float) -> WorstQuery:
         query, positive, *nearest = items
@@ -73,23 +73,17 @@ def failure_gallery(sample: FailureSample) -> FailureGallery:
     worst = zip(sample.worst_items.tolist(), sample.worst_similarity.tolist(), sample.worst_rank.tolist(), strict=True)
     confused = zip(sample.confused_items.tolist(), sample.confused_queries.tolist(), strict=True)
     duplicates = zip(sample.duplicate_items.tolist(), sample.duplicate_similarity.tolist(), strict=True)
-    failed, queries, confused_pairs, duplicate_pairs = (int(total) for total in sample.totals)
-    return FailureGallery(
-        worst=tuple(worst_query(*one) for one in list(worst)[:MOST_WORST]),
-        confused=tuple(
-            ItemPair(tile(one), tile(two), f"{wrong:,} of {total:,} queries")
-            for (one, two), (wrong, total) in list(confused)[:MOST_PAIRS]
-        ),
-        duplicates=tuple(
-            ItemPair(tile(one), tile(two), f"similarity {similarity:.4f}")
-            for (one, two), similarity in list(duplicates)[:MOST_PAIRS]
-        ),
-        failed=failed,
-        queries=queries,
-        confused_pairs=confused_pairs,
-        duplicate_pairs=duplicate_pairs,
-        threshold=f"{float(sample.duplicate_threshold):g}",
-    )
+    confused_pairs = [
+        ItemPair(tile(one), tile(two), f"{wrong:,} of {total:,} queries")
+        for (one, two), (wrong, total) in islice(confused, MOST_PAIRS)
+    ]
+    duplicate_pairs = [
+        ItemPair(tile(one), tile(two), f"similarity {similarity:.4f}")
+        for (one, two), similarity in islice(duplicates, MOST_PAIRS)
+    ]
+    worst_queries = [worst_query(*one) for one in islice(worst, MOST_WORST)]
+    threshold = f"{float(sample.duplicate_threshold):g}"
+    return FailureGallery(worst_queries, confused_pairs, duplicate_pairs, threshold, *map(int, sample.totals))
 
 
 def _rank_text(rank: float) -> str:

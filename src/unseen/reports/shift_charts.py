@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from markupsafe import Markup
 
@@ -21,15 +22,11 @@ _LABEL_ROW = 15.0  # between two rows of group names above a chart
 def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
     """The style of each method: trained ones coloured by name, as in the curves over epochs, untrained ones grey."""
     names = sorted({curve.method for curve in ladder.curves if curve.is_trained})
-    untrained = 0
-    styles = []
-    for curve in ladder.curves:
-        if curve.is_trained:
-            styles.append(series_style(names.index(curve.method)))
-        else:
-            styles.append(SeriesStyle(GREY, DASHES[1 + untrained % 2]))
-            untrained += 1
-    return styles
+    dashes = cycle(DASHES[1:])
+    return [
+        series_style(names.index(curve.method)) if curve.is_trained else SeriesStyle(GREY, next(dashes))
+        for curve in ladder.curves
+    ]
 
 
 def distance_chart(ladder: LadderResult, score: str, *, percent: bool) -> Markup | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from unseen.analyses.base import Value
+from unseen.analyses.base import Value, finite_or_none
 from unseen.core.config import Record
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest
@@ -34,7 +34,7 @@ class MeasuredRung:
 
 @dataclass(frozen=True, eq=False)
 class MethodCurve:
-    """A method over the rungs of a ladder; None on a rung where it has no finished cell."""
+    """A method over the rungs of a ladder, or over other splits; None where it has no finished cell."""
 
     method: str
     is_trained: bool
@@ -72,6 +72,13 @@ class MethodCurve:
             return None
         low, high = (float(aggregated_score(distances, ends)) for ends in zip(*intervals, strict=True))
         return low, high
+
+
+def method_curves(tables: Sequence[Ranking]) -> list[MethodCurve]:
+    """Every method over these rankings, in order of first appearance."""
+    by_key = [{(entry.method, entry.is_trained): entry for entry in table.entries} for table in tables]
+    keys = dict.fromkeys(key for entries in by_key for key in entries)
+    return [MethodCurve(*key, tuple(entries.get(key) for entries in by_key)) for key in keys]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +193,6 @@ def _ladder_result(data: str, ladder: str, measured: Sequence[tuple[MeasuredRung
     if len(set(distances)) < max(2, len(rungs)):
         return None
     tables = [table for _, table in measured]
-    keys = dict.fromkeys((entry.method, entry.is_trained) for table in tables for entry in table.entries)
-    by_key = [{(entry.method, entry.is_trained): entry for entry in reversed(table.entries)} for table in tables]
-    curves = [MethodCurve(*key, tuple(entries.get(key) for entries in by_key)) for key in keys]
     main, lower_is_better = tables[0].main_score, tables[0].lower_is_better
     sign = 1 if main in lower_is_better else -1
 
@@ -201,7 +205,7 @@ def _ladder_result(data: str, ladder: str, measured: Sequence[tuple[MeasuredRung
         data=data,
         ladder=ladder,
         rungs=rungs,
-        curves=tuple(sorted(curves, key=order)),
+        curves=tuple(sorted(method_curves(tables), key=order)),
         main_score=main,
         lower_is_better=lower_is_better,
         differences=tuple(differences.values()),
@@ -248,8 +252,3 @@ def aggregated_rows(ladder: LadderResult, scores: Sequence[str], level: str = "c
                 *(len(ladder.rungs), finite_or_none(summary.mean), finite_or_none(summary.deviation)),
                 *(len(summary.values), *(interval or (None, None))),
             ]
-
-
-def finite_or_none(value: float | None) -> float | None:
-    """The value, or None where it is missing or not finite."""
-    return None if value is None or not math.isfinite(value) else value

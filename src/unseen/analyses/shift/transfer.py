@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from unseen.analyses.base import Value
-from unseen.analyses.shift.ladder_results import finite_or_none, split_facts
+from unseen.analyses.base import Value, finite_or_none
+from unseen.analyses.shift.ladder_results import split_facts
 from unseen.studies.results.content import Content
 from unseen.studies.results.ranking import MethodScores, Ranking, rankings, score_names
 
