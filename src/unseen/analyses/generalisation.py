@@ -53,14 +53,13 @@ def generalisation_result(content: Content, score: str, level: str = "class") ->
         for index, row in enumerate(aggregated_rows(ladder, [score], level)):
             history = histories.get(index)
             rows.append([*row, *((history.ranks[0], history.ranks[-1]) if history else (None, None))])
+    rank_columns = ("rank on the first rung", "rank on the last")
     return AnalysisResult(
         draw=lambda: _figure(ladders, score, level),
-        columns=(*AGGREGATED_COLUMNS, "rank on the first rung", "rank on the last"),
+        columns=(*AGGREGATED_COLUMNS, *rank_columns),
         rows=rows,
         remarks=[remark for ladder in ladders for remark in _remarks(ladder, score)],
-        printed_columns=(
-            *("data", "method", "aggregated", "standard deviation", "rank on the first rung", "rank on the last"),
-        ),
+        printed_columns=("data", "method", "aggregated", "standard deviation", *rank_columns),
         variant=score,
     )
 

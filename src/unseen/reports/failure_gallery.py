@@ -65,8 +65,8 @@ def failure_gallery(sample: FailureSample) -> FailureGallery:
             neighbour(positive, "", similarities[0]),
             _rank_text(rank),
             tuple(
-                neighbour(item, f"{place}. ", similarities[place])
-                for place, item in enumerate(nearest[:MOST_NEAREST], start=1)
+                neighbour(item, f"{position}. ", similarities[position])
+                for position, item in enumerate(nearest[:MOST_NEAREST], start=1)
             ),
         )
 

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from unseen.analyses import read_analyses
 from unseen.analyses.shift.ladder_results import ladder_results
 from unseen.analyses.shift.transfer import pair_of, transfers
 from unseen.core.files import write_text
@@ -18,12 +20,18 @@ from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
 from unseen.reports.shift_views import View, ladder_view, score_view, transfer_view
 from unseen.studies.results.content import Content, Row
+from unseen.studies.results.load import load_content
 from unseen.studies.results.paired import PairedComparison, paired_differences, paired_texts
 from unseen.studies.results.ranking import MethodScores, Ranking, are_percentages, protocol_fields, rankings
 
 MOST_COLUMNS = 5  # scores in the ranking table; the others follow in a table of their own
 BESIDE_MAIN = ("map@r", "map@1000", "nmi", "f1")  # the scores to show beside recall@1
 MOST_DRAWN = 2  # rankings with maps and neighbours: the hardest ones
+
+
+def collect(folder: Path) -> Content:
+    """The results of a study or run as far as it is finished, with its finished analyses."""
+    return replace(load_content(folder), pictures=read_analyses(folder))
 
 
 def build_report(content: Content) -> str:

@@ -148,9 +148,9 @@ def relation_chart(relation: Relation, styles: Mapping[str, SeriesStyle], *, per
         colour = styles[point.method].colour if point.method in styles else SERIES[0]
         at = [(point.structure, point.retrieval)]
         plot.marks(axes, at, "point", colour, [tip], shape="D" if point.is_start else "o")
-    for trend, places, role in ((relation.everywhere, xs, "trend"), (relation.at_start, starts, "trend start")):
+    for trend, values, role in ((relation.everywhere, xs, "trend"), (relation.at_start, starts, "trend start")):
         if math.isfinite(trend.slope):
-            ends = [(x, trend.intercept + trend.slope * x) for x in (min(places), max(places))]
+            ends = [(x, trend.intercept + trend.slope * x) for x in (min(values), max(values))]
             style = SeriesStyle(INK, DASHES[1] if role == "trend start" else None)
             plot.line(axes, ends, role, style, str(trend.correlation))
     words = f"{isolated(relation.retrieval)} over {isolated(relation.structure)}: {relation.everywhere.correlation}"

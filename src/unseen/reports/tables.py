@@ -161,13 +161,13 @@ def to_latex(content: Content) -> str:
     parts = ["% " + NOTE.replace("±", "+-")]
     for table in rankings(content):
         head, *rows = _lines(content, table, _LATEX)
-        place = f"{table.data} / {table.split}"
-        parts.extend("% " + plain(comment) for comment in (place, table.why_unranked) if comment)
+        title = f"{table.data} / {table.split}"
+        parts.extend("% " + plain(comment) for comment in (title, table.why_unranked) if comment)
         parts += _latex_table("rl", head, [rows[: len(table.trained)], rows[len(table.trained) :]])
         paired = paired_differences(content, table)
         if paired is None:
             continue
-        comments = [f"{place}: paired difference to {paired.baseline}"]
+        comments = [f"{title}: paired difference to {paired.baseline}"]
         comments += [paired.explanation.replace("±", "+-")] if paired.entries else []
         comments += [f"Left out: {method}: {why}" for method, why in paired.left_out]
         parts.extend("% " + plain(comment) for comment in comments)

@@ -1,6 +1,7 @@
 """The toy examples as a picture, a table and numbers for other programs."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,12 +42,11 @@ def seeds_with_effect(runs: Sequence[ToyRun], example: str) -> list[int]:
 def toy_rows(runs: Sequence[ToyRun]) -> list[list[str]]:
     """A row for each example and variant: mean and range over seeds of each number."""
     rows = []
-    for example in EXAMPLES:
-        for variant in VARIANTS:
-            own = [run for run in runs if (run.example, run.variant) == (example, variant)]
-            if own:
-                numbers = ([run.spectrum[1] for run in own], [run.reach for run in own], [run.recall for run in own])
-                rows.append([example, variant, *map(_range, numbers), str(len(own))])
+    for example, variant in product(EXAMPLES, VARIANTS):
+        own = [run for run in runs if (run.example, run.variant) == (example, variant)]
+        if own:
+            numbers = ([run.spectrum[1] for run in own], [run.reach for run in own], [run.recall for run in own])
+            rows.append([example, variant, *map(_range, numbers), str(len(own))])
     return rows
 
 
@@ -90,11 +90,12 @@ def toy_figure(runs: Sequence[ToyRun]) -> "Figure":
             _draw_circle(panel, first[variant])
         _draw_training(axes[3], own)
         _draw_spectra(axes[4], own)
-    for panel, title in zip(
-        rows[0], ("points", "contrastive loss", "regularised", "training", "spectrum"), strict=True
-    ):
+    titles = ("points", "contrastive loss", "regularised", "training", "spectrum")
+    for panel, title in zip(rows[0], titles, strict=True):
         panel.set_title(title, pad=8)
-    _legend(rows[0][0])
+    for mark, name in (("o", "training classes"), ("D", "test classes")):
+        rows[0][0].scatter([], [], marker=mark, c=GREY, s=24, label=name)
+    rows[0][0].legend(loc="upper left", handletextpad=0.1, borderaxespad=0, fontsize=8)
     rows[-1][3].set_xlabel("iteration")
     rows[0][3].legend(loc="upper left", handlelength=1.4, borderaxespad=0.1)
     return figure
@@ -109,12 +110,6 @@ def _draw_points(axes: "Axes", run: ToyRun) -> None:
     _by_class(axes, run.train, _TRAIN_COLOURS, "o", 34)
     _by_class(axes, run.test, _TEST_COLOURS, "D", 26)
     axes.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], xlim=(-0.05, 1.1), ylim=(-0.05, 1.1), aspect="equal")
-
-
-def _legend(axes: "Axes") -> None:
-    for mark, name in (("o", "training classes"), ("D", "test classes")):
-        axes.scatter([], [], marker=mark, c=GREY, s=24, label=name)
-    axes.legend(loc="upper left", handletextpad=0.1, borderaxespad=0, fontsize=8)
 
 
 def _draw_circle(axes: "Axes", run: ToyRun) -> None:
