@@ -95,9 +95,9 @@ class Failures:
     duplicate_pairs: int
     duplicate_similarity: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The failures as JSON-compatible values."""
-        content: dict[str, Any] = {}
+        content: dict[str, object] = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
             is_list = isinstance(value, tuple)

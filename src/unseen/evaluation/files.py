@@ -70,7 +70,7 @@ def _load_npy(path: Path) -> NDArray[Any]:
     return array
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write named arrays to one compressed npz file, atomically; equal arrays give equal bytes."""
     buffer = io.BytesIO()
     # Arrays of Python strings would need pickle.
@@ -79,7 +79,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-def read_arrays(path: Path, what: str) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, what: str) -> dict[str, np.ndarray]:
     """Read what `write_arrays` wrote; `what` names the expected content in error messages.
 
     Raises: DataError for a file that is missing, damaged, too large, or holds anything but arrays

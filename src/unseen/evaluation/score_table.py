@@ -54,7 +54,7 @@ class Scores(Mapping[str, float]):
             object.__setattr__(self, name, MappingProxyType(dict(content)))
         object.__setattr__(self, "left_out", tuple(self.left_out))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # A read-only view cannot be pickled; its content can.
         return Scores.from_dict, (self.to_dict(),)
 
@@ -73,7 +73,7 @@ class Scores(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The scores as JSON-compatible values."""
         content = {name: getattr(self, name) for name in _stored_fields()}
         content["intervals"] = {name: list(interval) for name, interval in self.intervals.items()}
@@ -81,13 +81,13 @@ class Scores(Mapping[str, float]):
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in content.items()}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "Scores":
+    def from_dict(cls, content: Mapping[str, object]) -> "Scores":
         """The scores from the result of `to_dict`."""
         # Older files have no intervals.
-        content = {"intervals": {}, "left_out": []} | dict(content)
-        if set(content) != set(_stored_fields()):
-            raise DataError(f"scores must hold exactly {', '.join(sorted(_stored_fields()))}", got=sorted(content))
-        return cls(**content)
+        stored: dict[str, Any] = {"intervals": {}, "left_out": []} | dict(content)
+        if set(stored) != set(_stored_fields()):
+            raise DataError(f"scores must hold exactly {', '.join(sorted(_stored_fields()))}", got=sorted(stored))
+        return cls(**stored)
 
     def table(self) -> Table:
         """The scores as a table for the terminal."""

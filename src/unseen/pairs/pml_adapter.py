@@ -35,13 +35,13 @@ class PMLLoss(nn.Module):
     usage: Usage | None = None
 
     # The settings are those of the library's constructor; `adapted` puts its signature on the class.
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: object) -> None:
         super().__init__()
-        settings = _bound(type(self), settings)
-        for name, value in settings.items():
+        bound = _bound(type(self), settings)
+        for name, value in bound.items():
             setattr(self, name, value)
-        theirs = {name: value for name, value in settings.items() if name not in ("miner", "seed")}
-        with seeded(derive(settings["seed"], "foreign loss")):
+        theirs = {name: value for name, value in bound.items() if name not in ("miner", "seed")}
+        with seeded(derive(bound["seed"], "foreign loss")):
             self.theirs = _made(self.library_class, theirs)
 
     def forward(
@@ -84,11 +84,11 @@ class PMLMiner:
 
     library_class: type[nn.Module]
 
-    def __init__(self, **settings: Any) -> None:
-        settings = _bound(type(self), settings)
-        for name, value in settings.items():
+    def __init__(self, **settings: object) -> None:
+        bound = _bound(type(self), settings)
+        for name, value in bound.items():
             setattr(self, name, value)
-        self.theirs = _made(self.library_class, settings)
+        self.theirs = _made(self.library_class, bound)
 
     def __call__(
         self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None

@@ -26,7 +26,7 @@ def robust(terms: PairTerms, uncertainty: Uncertainty, *, remove_zero: bool, key
 
 @loss("robust")
 class Robust(PairLoss):
-    r"""Distributionally robust pair loss: the worst-case weighted loss over an uncertainty set of weights.
+    r"""Distributionally robust pair loss: worst case over an uncertainty set of weights.
 
     .. math:: F = \max_{p \in U} \sum_{i < j} p_{ij} l_{ij} - R(p), \qquad
               \nabla F = \sum_{i < j} p^*_{ij} \nabla l_{ij}

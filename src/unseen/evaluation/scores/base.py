@@ -1,6 +1,7 @@
 """What every score states about itself."""
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
 from unseen.evaluation.exact.arrays import Floats
 
@@ -26,6 +27,5 @@ class Score:
     is_default: ClassVar[bool] = True
     collapsed: ClassVar[float | Literal["chance", "one cluster", "worst"]] = "chance"
 
-    def __call__(self, *inputs: Any, **_: Any) -> float | Floats:
-        """The value, or one value per query."""
-        raise NotImplementedError
+    # Called with its basis; returns the value, or one value per query.
+    __call__: Callable[..., float | Floats]

@@ -35,15 +35,17 @@ def _sums(values: Tensor, mask: Tensor, exponents: Exponents, *, with_one: bool)
     The factor makes the largest exponential of a row 1, unless it is known that no exponent can be large.
     """
     scale, center, weights, largest = exponents
+    bound = math.inf
     if largest is not None and weights is None and not isinstance(center, Tensor):
-        if abs(scale) * (largest + abs(center)) <= SAFE_EXPONENT:
-            exponentials = values * (scale * LOG2_E)
-            if center:
-                exponentials -= scale * LOG2_E * center
-            exponentials.exp2_().mul_(as_numbers(mask, values.dtype))
-            total = exponentials.sum(1, keepdim=True)
-            total = total.add_(1) if with_one else total.add_(total == 0)
-            return exponentials, total, total.log()
+        bound = abs(scale) * (largest + abs(center))
+    if bound <= SAFE_EXPONENT:
+        exponentials = values * (scale * LOG2_E)
+        if center:
+            exponentials -= scale * LOG2_E * center
+        exponentials.exp2_().mul_(as_numbers(mask, values.dtype))
+        total = exponentials.sum(1, keepdim=True)
+        total = total.add_(1) if with_one else total.add_(total == 0)
+        return exponentials, total, total.log()
     if weights is not None:
         values, center = (values - center).mul_(weights), 0.0
     extreme = -torch.inf if scale > 0 else torch.inf
