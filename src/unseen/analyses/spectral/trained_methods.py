@@ -57,7 +57,7 @@ def run_spectra(folder: Path, *, cache: Path | None = None) -> RunSpectra:
 
 @dataclass(frozen=True, eq=False)
 class TrainedMethod:
-    """A method on one split of one data set: by seed its score on unseen classes and its spectra on training classes."""
+    """A method on one split: by seed, its score on unseen classes and its spectra on training classes."""
 
     data: str
     split: str

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen.analyses.toy.train import CLASSES, EXAMPLES, THRESHOLD, VARIANTS, ToyRun
-from unseen.core.config import Record
 from unseen.core.csv_table import csv_of
 from unseen.core.files import write_bytes, write_json, write_text
 from unseen.figures.style import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, panels, render_png
@@ -28,7 +27,11 @@ def write_toys(runs: Sequence[ToyRun], folder: Path) -> tuple[Path, ...]:
     paths = tuple(folder / f"toy.{ending}" for ending in ("png", "csv", "json"))
     write_bytes(paths[0], render_png(lambda: toy_figure(runs)))
     write_text(paths[1], toy_csv(runs))
-    write_json(paths[2], {"threshold": THRESHOLD, "runs": [_as_record(run) for run in runs]})
+    records = []
+    for run in runs:
+        fields = {name: own.tolist() if isinstance(own, np.ndarray) else own for name, own in vars(run).items()}
+        records.append({"p_switch": _p_switch(run), **fields})
+    write_json(paths[2], {"threshold": THRESHOLD, "runs": records})
     return paths
 
 
@@ -69,12 +72,6 @@ def toy_csv(runs: Sequence[ToyRun]) -> str:
 
 def _p_switch(run: ToyRun) -> float:
     return EXAMPLES[run.example].p_switch if VARIANTS[run.variant].switches else 0.0
-
-
-def _as_record(run: ToyRun) -> Record:
-    """A run with all that the picture shows."""
-    numbers = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(run).items()}
-    return {"p_switch": _p_switch(run), **numbers}
 
 
 def toy_figure(runs: Sequence[ToyRun]) -> "Figure":

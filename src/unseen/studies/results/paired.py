@@ -159,5 +159,5 @@ def _differences(
 
 def _scores(row: Row) -> Scores:
     definitions = {name: row.definitions.get(name, "") for name in row.scores}
-    counts = {name: row.counts.get(name.replace("_", " "), 0) for name in COUNTS}
-    return Scores(row.scores, definitions, **counts, draws=row.draws)
+    queries, gallery, classes, without_positives = (row.counts.get(name.replace("_", " "), 0) for name in COUNTS)
+    return Scores(row.scores, definitions, queries, gallery, classes, without_positives, draws=row.draws)
