@@ -9,7 +9,6 @@ from unseen.evaluation.report_sample import ReportSample
 
 # Protocol fields in which rows of one ranking may differ: they are what is compared.
 MAY_DIFFER = ("method", "loss", "miner", "robust", "seed")
-COUNTS = ("queries", "gallery", "classes", "queries_without_positives")  # of an evaluation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

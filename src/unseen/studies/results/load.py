@@ -10,9 +10,11 @@ from unseen.core.errors import DataError
 from unseen.core.registry import score
 from unseen.runs.recipe import label_of
 from unseen.runs.run_folder import RunFolder
-from unseen.studies.results.content import COUNTS, MAY_DIFFER, Content, FailedCell, Row
+from unseen.studies.results.content import MAY_DIFFER, Content, FailedCell, Row
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store
+
+_COUNTS = ("queries", "gallery", "classes", "queries_without_positives")
 
 
 def load_content(folder: Path) -> Content:
@@ -110,7 +112,7 @@ def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Ro
         seed=seed,
         is_trained=protocol["epochs"] > 0,
         scores=scores["numbers"],
-        counts={name.replace("_", " "): scores[name] for name in COUNTS},
+        counts={name.replace("_", " "): scores[name] for name in _COUNTS},
         definitions=scores["definitions"],
         intervals={name: (low, high) for name, (low, high) in scores.get("intervals", {}).items()},
         history=content["history"],

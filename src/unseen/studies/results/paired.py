@@ -9,7 +9,7 @@ from unseen.core.text import listed, signed
 from unseen.evaluation.comparison import average, compare
 from unseen.evaluation.intervals import Bootstrap
 from unseen.evaluation.score_table import Scores
-from unseen.studies.results.content import COUNTS, Content, Row
+from unseen.studies.results.content import Content, Row
 from unseen.studies.results.ranking import MethodScores, Ranking, Summary, protocol_fields
 
 COMPARED = ("recall@1", "map@1000", "nmi", "rho")  # in addition to the main score
@@ -158,6 +158,12 @@ def _differences(
 
 
 def _scores(row: Row) -> Scores:
-    definitions = {name: row.definitions.get(name, "") for name in row.scores}
-    queries, gallery, classes, without_positives = (row.counts.get(name.replace("_", " "), 0) for name in COUNTS)
-    return Scores(row.scores, definitions, queries, gallery, classes, without_positives, draws=row.draws)
+    return Scores(
+        numbers=row.scores,
+        definitions={name: row.definitions.get(name, "") for name in row.scores},
+        queries=row.counts.get("queries", 0),
+        gallery=row.counts.get("gallery", 0),
+        classes=row.counts.get("classes", 0),
+        queries_without_positives=row.counts.get("queries without positives", 0),
+        draws=row.draws,
+    )
