@@ -7,7 +7,7 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import cosines_from_products, inner_products, log1p_sum_exp, masked_mean
+from unseen.pairs.functional import cosines_from_products, inner_products, log1p_sum_exp, masked_mean, row_counts
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.positive_sampling import draw_positives, n_pair_terms
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -31,7 +31,7 @@ def angular(
     """
     rows = limited(pairs.embeddings)
     products = raw_products(rows, pairs)
-    is_anchor = (column.squeeze(1) < products.shape[1]) & chosen.negative.any(1)
+    is_anchor = (column.squeeze(1) < products.shape[1]) & (row_counts(chosen.negative) > 0)
     column = column.clamp(max=products.shape[1] - 1)
     value = masked_mean(n_pair_terms(products, column, chosen.negative, exponent_limit=exponent_limit), is_anchor)
     if pairs.is_self:  # one product serves both parts: the cosines are the products with the lengths divided out
