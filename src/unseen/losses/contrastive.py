@@ -17,11 +17,9 @@ def contrastive(
     """Contrastive loss over the chosen pairs; see `Contrastive` for the formula."""
     if isinstance(chosen, Triplets):
         near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
-        pull, push = (near - positive_margin).relu(), (negative_margin - far).relu()
-        num_active = pull.count_nonzero() + push.count_nonzero()
-        if squared:
-            pull, push = pull.square() / 2, push.square() / 2
-        return LossOutput((pull.sum() + push.sum()) / max(1, len(pull)), 2 * len(pull), num_active)
+        hinge = torch.stack((near - positive_margin, negative_margin - far)).relu()
+        value = (hinge.square() / 2 if squared else hinge).sum() / max(1, len(near))
+        return LossOutput(value, hinge.numel(), hinge.count_nonzero())
     hinges = pair_hinges(pairs.distance, chosen, near=positive_margin, far=negative_margin, squared=squared)
     num_pairs = torch.stack(counts_of(pairs, chosen)).sum(1)  # positive, negative
     value = (hinges.total.sum(1) / num_pairs.clamp(min=1)).sum()

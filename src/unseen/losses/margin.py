@@ -29,22 +29,22 @@ def margin(
     if isinstance(chosen, Triplets):
         beta = boundary if boundary.ndim == 0 else boundary[chosen.anchor]
         near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
-        pull, push = (near - beta + margin).relu(), (beta - far + margin).relu()
-        total, is_pulled, is_pushed = pull.sum() + push.sum(), pull > 0, push > 0
-        num_triplets: Tensor | int = len(pull)
-        num_active, num_active_pairs = (is_pulled | is_pushed).sum(), is_pulled.sum() + is_pushed.sum()
-        sum_of_beta = beta * len(pull) if beta.ndim == 0 else beta.sum()
+        hinge = (torch.stack((near - beta, beta - far)) + margin).relu()
+        total, is_active = hinge.sum(), hinge > 0
+        num_triplets: Tensor | int = len(chosen.anchor)
+        num_active, num_active_pairs = is_active.any(0).sum(), is_active.sum()
+        sum_of_beta = beta * num_triplets if beta.ndim == 0 else beta.sum()
     else:
         beta = boundary if boundary.ndim == 0 else boundary.unsqueeze(1)
         hinges = pair_hinges(pairs.distance, chosen, near=beta - margin, far=beta + margin)
         # A positive pair is in as many triplets as its anchor has negatives, and the other way round.
         positives, negatives = counts_of(pairs, chosen)
-        counts, num_partners = torch.stack((positives, negatives)), torch.stack((negatives, positives))
+        num_partners = torch.stack((negatives, positives))
         total = (hinges.total * num_partners).sum()
-        are_active, triplets = hinges.num_active.long(), positives * negatives
+        active, triplets = hinges.num_active.long(), positives * negatives
         num_triplets = triplets.sum()
-        num_active = num_triplets - (counts - are_active).prod(0).sum()
-        num_active_pairs = (are_active * num_partners).sum()
+        num_active = num_triplets - (num_partners.flip(0) - active).prod(0).sum()
+        num_active_pairs = (active * num_partners).sum()
         sum_of_beta = (boundary * triplets).sum()
     counts = {"active_pairs": num_active_pairs, "active_triplets": num_active}
     value = total if normalizer == "none" else total / counts[normalizer].clamp(min=1)

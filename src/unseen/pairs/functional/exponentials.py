@@ -94,7 +94,10 @@ class _LogSumExp(torch.autograd.Function):
     @first_order("log_sum_exp")
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         exponentials, total, weights = context.saved_tensors
-        slope = exponentials * (gradient.unsqueeze(-1) * context.factor).div_(total)
+        gradient = gradient.unsqueeze(-1) / total
+        if isinstance(context.factor, Tensor) or context.factor != 1:
+            gradient *= context.factor
+        slope = exponentials * gradient
         if weights is not None:
             slope *= weights
         if context.is_pair:
