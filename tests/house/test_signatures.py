@@ -12,6 +12,7 @@ MORE_ARGUMENTS = {
     "evaluation/evaluate.py:evaluate": "a front door; its arguments are settings that people state by name",
     "evaluation/failures.py:failures": "a front door; its arguments are settings that people state by name",
     "evaluation/pml_compat.py:AccuracyCalculator.get_accuracy": "the signature of pytorch-metric-learning",
+    "pairs/functional/exponentials.py:_LogSumExp.forward": "torch's autograd functions take their inputs one by one",
 }
 """Functions that may take more arguments, with the reason."""
 
