@@ -34,7 +34,7 @@ def features(path: str, *, root: str | None = None, small_classes: SmallClasses 
     file = Path(path).expanduser()
     arrays = _arrays(file)
     rows = arrays["features"]
-    _check_features(file, rows)
+    check_features(file, rows)
     columns = {key: _strings(file, key, arrays[key], len(rows)) for key in arrays if key != "features"}
     positions, notes = apply_small_class_policy(str(file), columns["labels"], small_classes)
     if len(positions) < len(rows):
@@ -85,7 +85,8 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _check_features(file: Path, rows: np.ndarray) -> None:
+def check_features(file: Path, rows: np.ndarray) -> None:
+    """Raise a `DataError` for features that are no table of numbers, empty, or not finite in float32."""
     if rows.dtype.kind not in "fiu" or rows.dtype.itemsize > 8:
         raise DataError(f"{file}: features must be floats or integers of at most 64 bit", got=str(rows.dtype))
     if rows.ndim != 2:
