@@ -134,7 +134,7 @@ def plain_loop(make):
 def whole_loop(features, labels):
     """A round of `unseen train`: drawing, loading, schedule, guards and checks around the same step."""
     from unseen.data import Catalogue, CatalogueDataset, FeatureArray
-    from unseen.methods.plain import PlainObjective
+    from unseen.methods import Objective
     from unseen.models import build_embedder
     from unseen.samplers import SamplesPerClass
     from unseen.training.loop import Job, train
@@ -158,7 +158,7 @@ def whole_loop(features, labels):
         )
         dealt.batches_per_epoch = iterations
         job = Job(
-            objective=PlainObjective(model, unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted())),
+            objective=Objective(model, unseen.losses.Margin(beta=1.2, miner=unseen.miners.DistanceWeighted())),
             optimizer=Adam(lr=LEARNING_RATE, weight_decay=0.0).build([{"params": list(model.parameters())}]),
             schedule=Constant(),
             items=CatalogueDataset(catalogue),

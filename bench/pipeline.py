@@ -30,7 +30,7 @@ from unseen.core.randomness import derive, numpy_generator
 from unseen.data import CatalogueDataset, Crop
 from unseen.data.sources.folder import folder
 from unseen.losses import MultiSimilarity
-from unseen.methods.plain import PlainObjective
+from unseen.methods import Objective
 from unseen.models import build_embedder
 from unseen.samplers import SamplesPerClass
 from unseen.training.loop import Job, train
@@ -123,7 +123,7 @@ def whole_loop(items, batch, steps, workers):
         dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=number)
         dealt.batches_per_epoch = steps
         job = Job(
-            objective=PlainObjective(model, loss),
+            objective=Objective(model, loss),
             optimizer=optimizer,
             schedule=Constant(),
             items=items,

@@ -152,7 +152,6 @@ def test_every_registered_miner_is_exported_under_its_name():
     for name in NAMES:
         component = registry.miner[name]
         assert getattr(unseen.miners, component.__name__) is component
-        assert component.__name__ in unseen.miners.__all__
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,11 @@ from tests.helpers.present import present
 from tests.miners.frequencies import DRAWS, LIKELIHOOD, assert_frequencies, batch
 from unseen.losses import Contrastive, Margin, Pairs, Triplet
 from unseen.miners import DistanceWeighted, RhoDistance
-from unseen.miners.rho_distance import count_switched
+from unseen.pairs.tuples import Triplets
+
+
+def count_switched(triplets: Triplets) -> int:
+    return int((triplets.anchor == triplets.positive).sum())
 
 
 def test_without_switching_it_is_distance_weighting_draw_for_draw():

@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers.small_runs import write_features, write_images
 from unseen.data import FeatureArray, load_catalogue
-from unseen.runs.frozen_features import pooled_features
+from unseen.runs.frozen_features import made_by, pooled_features
 
 
 def test_features_in_a_file_are_taken_as_they_are(tmp_path):
@@ -13,7 +13,7 @@ def test_features_in_a_file_are_taken_as_they_are(tmp_path):
     found = pooled_features({"data": f"features={path}"})
     assert isinstance(found.catalogue.reader, FeatureArray)
     assert found.features is found.catalogue.reader.features
-    assert found.made_by == {
+    assert made_by(found.recipe) == {
         "model": {"name": "identity"},
         "transform": None,
         "seed": 0,
@@ -28,7 +28,7 @@ def test_a_backbone_gives_a_row_for_each_image_from_a_cache(tmp_path, monkeypatc
     assert len(found.features) == len(load_catalogue(settings["data"]))
     assert found.features.ndim == 2
     assert np.isfinite(found.features).all()
-    again = pooled_features({"data": settings["data"], **found.made_by}, cache=tmp_path / "cache")
+    again = pooled_features({"data": settings["data"], **made_by(found.recipe)}, cache=tmp_path / "cache")
     assert (again.features == found.features).all()
     # What the ladder keeps makes the same features: their cache is used, not filled again.
     assert len(list((tmp_path / "cache").iterdir())) == 1

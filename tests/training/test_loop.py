@@ -20,7 +20,7 @@ from tests.helpers.small_runs import (
 )
 from unseen.core.errors import BatchError, CheckpointError, ConfigError, NonFiniteError
 from unseen.core.registry import REGISTRIES
-from unseen.methods.plain import PlainObjective
+from unseen.methods import Objective
 from unseen.models import build_embedder
 from unseen.runs import prepare, run
 from unseen.training.optimizers import Adam, parameter_groups
@@ -208,7 +208,7 @@ def test_batches_without_pairs_stop_the_run_with_advice(features, tmp_path):
 def test_a_losses_own_parameters_are_trained_at_their_own_rate():
     model = build_embedder("identity", input_shape=(3,), embedding_size=2)
     loss = REGISTRIES["loss"]["proxy_anchor"](num_classes=4, embedding_size=2)
-    groups = Adam(lr=0.5).build(parameter_groups(PlainObjective(model, loss))).param_groups
+    groups = Adam(lr=0.5).build(parameter_groups(Objective(model, loss))).param_groups
     assert [len(group["params"]) for group in groups] == [2, 1]
     assert groups[0]["lr"] == 0.5
     assert groups[1]["lr"] == loss.proxy_lr != 0.5

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +15,8 @@ from unseen.core.errors import ConfigError
 from unseen.core.randomness import derive, seeded, torch_generator
 from unseen.core.registry import method
 from unseen.losses.base import own_parameters_of
-from unseen.methods.diva_queue import WEIGHT_AXES, Queue, WeightAxis, weighted_info_nce
-from unseen.methods.diva_triplets import SHARED_MODES, SharedMode, intra_triplets, shared_triplets
+from unseen.methods.diva_queue import Queue, WeightAxis, weighted_info_nce
+from unseen.methods.diva_triplets import SharedMode, intra_triplets, shared_triplets
 from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
 from unseen.models import ConcatenatedHeads, Embedder
 from unseen.pairs.functional import unit_vectors
@@ -110,12 +111,9 @@ class DiVAObjective(Objective):
             intra, labels, key=intra_key, loss=self.intra_loss, triplets=intra_triplets(labels, intra_key)
         )
         unit = dict(zip(HEADS, map(unit_vectors, output.heads), strict=True))
+        queue = self.queue.content().to(own)
         value = value + settings.self_weight * weighted_info_nce(
-            unit["self"],
-            output.keys,
-            self.queue.content().to(own),
-            temperature=settings.temperature,
-            axis=settings.weight_axis,
+            unit["self"], output.keys, queue, temperature=settings.temperature, axis=settings.weight_axis
         )
         for name, regressor in self.regressors.items():
             value = value - settings.decorrelation * correlation(unit[HEADS[0]], unit[name], regressor)
@@ -131,9 +129,8 @@ class DiVAObjective(Objective):
 
     def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of the three losses, and of the regressors, which train as the model does."""
-        losses = (self.loss, self.shared_loss, self.intra_loss)
-        groups = [group for loss in losses for group in own_parameters_of(loss)]
-        return [*groups, {"params": list(self.regressors.parameters()), "lr": None, "weight_decay": None}]
+        modules = (self.loss, self.shared_loss, self.intra_loss, self.regressors)
+        return [group for module in modules for group in own_parameters_of(module)]
 
 
 def _heads_of(model: Embedder) -> ConcatenatedHeads:
@@ -197,18 +194,15 @@ class DiVA:
         weight_axis: WeightAxis = "queue",
         head_weights: Sequence[float] = (0.75, 1.25),
     ) -> None:
-        for name, value in (
-            ("decorrelation", decorrelation),
-            ("shared_weight", shared_weight),
-            ("intra_weight", intra_weight),
-            ("self_weight", self_weight),
-        ):
-            check_at_least("DiVA", name, value, 0)
-        check_choice("DiVA", "shared_mining", shared_mining, SHARED_MODES)
+        check_at_least("DiVA", "decorrelation", decorrelation, 0)
+        check_at_least("DiVA", "shared_weight", shared_weight, 0)
+        check_at_least("DiVA", "intra_weight", intra_weight, 0)
+        check_at_least("DiVA", "self_weight", self_weight, 0)
+        check_choice("DiVA", "shared_mining", shared_mining, get_args(SharedMode))
         check_count("DiVA", "queue_size", queue_size)
         check_between("DiVA", "momentum", momentum, 0, 1)
         check_above("DiVA", "temperature", temperature, 0)
-        check_choice("DiVA", "weight_axis", weight_axis, WEIGHT_AXES)
+        check_choice("DiVA", "weight_axis", weight_axis, get_args(WeightAxis))
         if len(head_weights) != 2:
             raise ConfigError("DiVA: head_weights must be two numbers, for the discriminative head and for the others")
         for weight in head_weights:

@@ -12,7 +12,6 @@ from unseen.pairs.functional import inner_products
 LOWER_CUTOFF, UPPER_CUTOFF = 0.5, 1.4
 
 WeightAxis = Literal["queue", "queries"]
-WEIGHT_AXES = ("queue", "queries")
 
 
 def queue_weights(similarity: Tensor, width: int, axis: WeightAxis = "queue") -> Tensor:

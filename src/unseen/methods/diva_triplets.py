@@ -12,7 +12,6 @@ from unseen.pairs.random_choice import draw, triplets_of, uniform_numbers
 from unseen.pairs.tuples import Triplets
 
 SharedMode = Literal["standard", "full", "random"]
-SHARED_MODES = ("standard", "full", "random")
 
 
 @torch.no_grad()

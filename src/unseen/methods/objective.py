@@ -5,7 +5,6 @@ everything that is trained or remembered from step to step. The training loop kn
 """
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -56,8 +55,8 @@ class FeatureOutput(ForwardOutput):
     features: Tensor
 
 
-class Objective(nn.Module, ABC):
-    """The model, the loss, what a method adds to them, and the value to minimize.
+class Objective(nn.Module):
+    """The model, the loss, what a method adds to them, and the value to minimize; as it stands, of the plain method.
 
     A step of the loop is `output = objective(inputs, key=...)`, under autocast if the run asks for it, then
     `objective.value(output, labels, key=...)` and its backward pass, then the optimizer's step, then
@@ -77,21 +76,19 @@ class Objective(nn.Module, ABC):
 
     def __init__(self, model: Embedder, loss: nn.Module) -> None:
         super().__init__()
-        self.model = model
-        self.loss = loss
+        self.model, self.loss = model, loss
         self._takes_key = "key" in inspect.signature(loss.forward).parameters
 
     def forward(self, inputs: Tensor, *, key: int) -> ForwardOutput:
         """The forward pass of a batch."""
         return ForwardOutput(embeddings=self.model(inputs))
 
-    @abstractmethod
     def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
-        """The value to minimize."""
+        """The value to minimize: by default the loss of the embeddings."""
+        return self.loss_of(output.embeddings, labels, key=key)
 
     def after_step(self, output: ForwardOutput, *, key: int) -> None:
         """Update queues, moving averages and the parameters of `optimizers()` after the optimizer's step."""
-        return
 
     def own_parameters(self) -> list[ParameterGroup]:
         """Parameter groups besides the model's, each with its `lr` and `weight_decay` (None: the optimizer's)."""
@@ -133,8 +130,6 @@ class Method(Protocol):
     @property
     def head(self) -> HeadFactory:
         """Makes the head from the features' width and the embedding size, if any; `linear_head` for most methods."""
-        ...
 
     def build(self, inputs: MethodInputs) -> Objective:
         """Build the objective of a run."""
-        ...

@@ -1,18 +1,8 @@
 """The plain method: one loss on one head."""
 
-from torch import Tensor
-
 from unseen.core.registry import method
-from unseen.methods.objective import ForwardOutput, MethodInputs, Objective
+from unseen.methods.objective import MethodInputs, Objective
 from unseen.models import linear_head
-
-
-class PlainObjective(Objective):
-    """The loss on the model's embedding."""
-
-    def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
-        """The loss."""
-        return self.loss_of(output.embeddings, labels, key=key)
 
 
 @method("plain")
@@ -36,4 +26,4 @@ class Plain:
 
     def build(self, inputs: MethodInputs) -> Objective:
         """Build the objective of a run."""
-        return PlainObjective(inputs.model, inputs.new_loss(inputs.model.width))
+        return Objective(inputs.model, inputs.new_loss(inputs.model.width))

@@ -60,8 +60,7 @@ class S2SDObjective(Objective):
     def forward(self, inputs: Tensor, *, key: int) -> BranchOutput:
         """Embeddings, features and the branches' embeddings."""
         output = self.forward_features(inputs)
-        targets = [branch(output.features) for branch in self.branches]
-        return BranchOutput(embeddings=output.embeddings, features=output.features, targets=targets)
+        return BranchOutput(**vars(output), targets=[branch(output.features) for branch in self.branches])
 
     def value(self, output: ForwardOutput, labels: Tensor, *, key: int) -> Tensor:
         """The losses of all embeddings, and the distillation into the one that is used at evaluation."""
@@ -83,8 +82,8 @@ class S2SDObjective(Objective):
 
     def own_parameters(self) -> list[ParameterGroup]:
         """The parameters of all losses, and of the branches, which train as the model does."""
-        groups = [group for loss in (self.loss, *self.target_losses) for group in own_parameters_of(loss)]
-        return [*groups, {"params": list(self.branches.parameters()), "lr": None, "weight_decay": None}]
+        modules = (self.loss, *self.target_losses, self.branches)
+        return [group for module in modules for group in own_parameters_of(module)]
 
 
 @method("s2sd")

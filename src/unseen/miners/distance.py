@@ -5,10 +5,14 @@ from torch import Tensor
 
 from unseen.core.checks import check_between, check_count
 from unseen.core.errors import ConfigError
+from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import miner
 from unseen.pairs.pairs import Pairs, pairs_of
-from unseen.pairs.random_choice import draw, triplets_of, uniform_numbers
-from unseen.pairs.tuples import Triplets
+from unseen.pairs.random_choice import draw, draw_distinct, gumbel_numbers, triplets_of, uniform_numbers
+from unseen.pairs.tuples import PairIndices, PairMasks, Triplets
+
+BEYOND = 100.0
+"""How far the log-weights of negatives beyond the cut-off of `DistancePairs` lie below the others: drawn last."""
 
 
 def log_inverse_density(similarity: Tensor, width: int, lower_cutoff: float) -> Tensor:
@@ -77,3 +81,111 @@ class DistanceWeighted:
         if largest.amin().item() > -torch.inf:
             return weights
         return torch.where(largest == -torch.inf, pairs.negative.to(weights.dtype), weights)
+
+
+@miner("distance_pairs")
+class DistancePairs:
+    r"""All positive pairs, and per anchor as many distance-weighted negative pairs.
+
+    .. math:: k \in P_i, \qquad |P_i| \text{ different } k \in N_i : \quad P(k) \propto 1/q(\max(d_{ik}, c))
+
+    ================  ==========================================================================================
+    d                 Euclidean distance of the normalised embeddings
+    P_i, N_i          others with the label of i; others with another label
+    q                 as in ``miners.DistanceWeighted``
+    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives get the weight of this distance
+    ``upper_cutoff``  negatives farther than this are drawn only when the nearer ones are used up; None: no cut-off
+    ================  ==========================================================================================
+
+    The negatives of an anchor are drawn without replacement.
+
+    Shape:      n embeddings -> indices of positive and of negative pairs
+    Empty:      beyond the upper cut-off all negatives are equally likely; an anchor with fewer negatives than
+                positives gets all of them; one without positives or without negatives gets no pair
+    Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
+                arXiv:1912.11194; after Wu et al., Sampling Matters in Deep Embedding Learning, ICCV 2017,
+                arXiv:1706.07567
+    Differs:    no negative is drawn twice, so that positive and negative pairs are equally many
+    """
+
+    def __init__(self, *, lower_cutoff: float = 0.5, upper_cutoff: float | None = 1.4) -> None:
+        DistanceWeighted(lower_cutoff=lower_cutoff, upper_cutoff=upper_cutoff)  # checks the cut-offs
+        self.lower_cutoff, self.upper_cutoff = lower_cutoff, upper_cutoff
+
+    @torch.no_grad()
+    def __call__(
+        self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None
+    ) -> PairIndices:
+        """The pairs of a batch, a function of embeddings, labels and key."""
+        return self.masks(pairs_of(embeddings, labels), key).indices()
+
+    @torch.no_grad()
+    def masks(self, pairs: Pairs, key: int | None = None) -> PairMasks:
+        """The pairs as masks, for losses that need no indices."""
+        pairs = pairs.detached
+        negative = draw_distinct(self.log_weights(pairs), pairs.positive_count, gumbel_numbers(pairs, key))
+        return PairMasks(pairs.positive & (pairs.negative_count > 0).unsqueeze(1), negative)
+
+    def log_weights(self, pairs: Pairs) -> Tensor:
+        """The log of the sampling weight of every pair, -inf for pairs that are never drawn."""
+        logarithm = log_inverse_density(pairs.similarity, pairs.width, self.lower_cutoff)
+        if self.upper_cutoff is not None:
+            is_beyond = pairs.negative & (pairs.similarity < 1 - self.upper_cutoff**2 / 2)
+            lowest = logarithm.masked_fill(pairs.same | is_beyond, torch.inf).amin(1, keepdim=True)
+            lowest.masked_fill_(lowest == torch.inf, 0)
+            logarithm = torch.where(is_beyond, lowest - BEYOND, logarithm)
+        return logarithm.masked_fill_(pairs.same, -torch.inf)
+
+
+@miner("rho_distance")
+class RhoDistance(DistanceWeighted):
+    r"""Distance-weighted triplets with rho-regularization: a random share pushes samples of one class apart.
+
+    .. math:: (a, p, n) \to (a, a, p) \text{ with probability } \rho, \quad p \sim U(P_a), \quad
+              P(n) \propto 1/q(\max(d_{an}, c))
+
+    ================  ==========================================================================================
+    rho               ``p_switch``, the share of switched triplets (0 to 1); published runs use 0.4 or 0.35 for
+                      CUB200-2011, 0.35 for CARS196 and 0.15 for SOP
+    q, P_a            as in ``miners.DistanceWeighted``
+    c                 ``lower_cutoff`` (in (0, 2)): nearer negatives get the weight of this distance
+    ``upper_cutoff``  negatives farther than this are not drawn; None draws at any distance
+    per_anchor        triplets per anchor (>= 1), drawn independently
+    ================  ==========================================================================================
+
+    A switched triplet has its anchor as positive, so that nothing is pulled together, and a sample of the same class
+    as negative. With ``p_switch=0`` the triplets are those of ``miners.DistanceWeighted`` for the same key.
+
+    Shape:      n embeddings -> triplets of per_anchor x (anchors with a positive and a negative)
+    Empty:      anchors without positives or negatives are left out, switched or not
+    Reference:  Roth et al., Revisiting Training Strategies and Generalization Performance in Deep Metric Learning,
+                ICML 2020, arXiv:2002.08473
+    Differs:    ``upper_cutoff`` as in Wu et al. (their code: None); with a separate reference set nothing is switched,
+                as the anchor is not among its columns
+    """
+
+    def __init__(
+        self,
+        *,
+        p_switch: float = 0.35,
+        lower_cutoff: float = 0.5,
+        upper_cutoff: float | None = 1.4,
+        per_anchor: int = 1,
+    ) -> None:
+        check_between("RhoDistance", "p_switch", p_switch, 0, 1)
+        super().__init__(lower_cutoff=lower_cutoff, upper_cutoff=upper_cutoff, per_anchor=per_anchor)
+        self.p_switch = p_switch
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor | Pairs, labels: Tensor | None = None, *, key: int | None = None) -> Triplets:
+        """The triplets of a batch, a function of embeddings, labels and key."""
+        pairs = pairs_of(embeddings, labels).detached
+        key = key_from_torch() if key is None else key
+        triplets = super().__call__(pairs, key=key)
+        if not pairs.is_self:
+            return triplets
+        # A separate key, so that the drawn p and n do not depend on p_switch.
+        anchor, positive, negative = triplets
+        numbers = torch.rand(len(anchor), generator=torch_generator(derive(key, "switch")), dtype=torch.float64)
+        switched = (numbers < self.p_switch).to(anchor.device)
+        return Triplets(anchor, torch.where(switched, anchor, positive), torch.where(switched, positive, negative))

@@ -33,14 +33,7 @@ class Parts(NamedTuple):
 
 
 def part_at_depth(recipe: Recipe, model: Embedder, items: CatalogueDataset) -> Parts:
-    """Divide a model at the recipe's depth. The parts share its parameters: training the part trains the model.
-
-    ========  ==========================================================================
-    full      trains the whole model, on images
-    top       trains the backbone from the stage `cut` on and the head, on cached activations
-    frozen    trains the head, on cached pooled features
-    ========  ==========================================================================
-    """
+    """Divide a model at the recipe's depth (see `Recipe`); the parts share its parameters."""
     if recipe.depth == "full" or (recipe.depth == "frozen" and isinstance(model.backbone, Identity)):
         return Parts(model, model, None)
     if recipe.depth == "frozen":

@@ -24,18 +24,13 @@ class Pooled(NamedTuple):
     recipe: Recipe
 
     @property
-    def made_by(self) -> Record:
-        """The settings that make these features again from the same data."""
-        return made_by(self.recipe)
-
-    @property
     def ladder_source(self) -> LadderSource:
         """The features as a ladder is built on them."""
-        return LadderSource(self.catalogue, self.features, self.recipe.data, self.made_by)
+        return LadderSource(self.catalogue, self.features, self.recipe.data, made_by(self.recipe))
 
 
 def made_by(recipe: Recipe) -> Record:
-    """The settings that decide pooled features besides the data."""
+    """The settings that make pooled features again from the same data."""
     return {"model": recipe.model, "transform": recipe.transform, "seed": recipe.seed}
 
 

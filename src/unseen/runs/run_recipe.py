@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
 from unseen.training import Job, OptimizerSettings, State, has_checkpoint, parameter_groups, train
+from unseen.training.job import Validate
 
 VALIDATION_SCORES = ("recall@1", "map@r")
 
@@ -197,9 +198,7 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
     )
 
 
-def _validator(
-    recipe: Recipe, items: CatalogueDataset, split: Split, workers: int
-) -> Callable[[nn.Module], dict[str, float]] | None:
+def _validator(recipe: Recipe, items: CatalogueDataset, split: Split, workers: int) -> Validate | None:
     """The scores that choose the epoch: on the validation classes, or on the test classes if the recipe says so."""
     if recipe.choose_by == "last":
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from unseen.core.config import Record, as_record
 from unseen.core.errors import ConfigError, DataError
 from unseen.data import Catalogue, load_catalogue
+from unseen.data.sources.features import check_features
 from unseen.data.sources.folder import unlabeled_images
 from unseen.evaluation.files import read_mapped
 from unseen.models import embed
@@ -91,16 +92,17 @@ def _deployment_catalogue(data: ShiftCheckData) -> Catalogue:
     record = _record(data.test)
     if record["name"] == "folder" and not data.labelled and set(record) == {"name", "path"}:
         return unlabeled_images(record["path"])
-    return load_catalogue(
-        record | ({"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {})
-    )
+    policy = {"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {}
+    return load_catalogue(record | policy)
 
 
 def _unlabelled(data: ShiftCheckData) -> DeploymentData | None:
     """Features without labels, or with labels that mean nothing, in an npy or npz file; None for anything else."""
     if data.test.endswith(".npy"):
         path = Path(data.test.removeprefix("features=")).expanduser()
-        return DeploymentData(path.stem, _finite(path, np.asarray(read_mapped(path))))
+        rows = np.asarray(read_mapped(path))
+        check_features(path, rows)
+        return DeploymentData(path.stem, rows)
     record = as_record(data.test, "data")
     path = Path(str(record.get("path", ""))).expanduser()
     if record["name"] != "features" or not path.is_file():
@@ -109,16 +111,10 @@ def _unlabelled(data: ShiftCheckData) -> DeploymentData | None:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile) or (data.labelled and "labels" in archive.files):
                 return None
-            rows = archive["features"] if "features" in archive.files else None
+            features = archive["features"] if "features" in archive.files else None
     except Exception:  # whatever a damaged archive raises: the reader of labelled files says what is wrong with it
         return None
-    if rows is None or rows.ndim != 2 or rows.dtype.kind not in "fiu" or rows.size == 0:
+    if features is None:
         raise DataError(f"{path} holds no table of features", hint="Write it by numpy.savez(path, features=...).")
-    return DeploymentData(path.stem, _finite(path, rows))
-
-
-def _finite(path: Path, rows: np.ndarray) -> np.ndarray:
-    is_finite = np.isfinite(np.asarray(rows, np.float32)).all(axis=1)
-    if not is_finite.all():
-        raise DataError(f"{path}: row {int(is_finite.argmin())} (from 0) holds a value that is not finite in float32")
-    return rows
+    check_features(path, features)
+    return DeploymentData(path.stem, features)

@@ -1,6 +1,6 @@
-"""What all samplers share: the position of a batch, the protocols of batches, and draws by class."""
+"""What all samplers share: the position of a batch, the protocol of batches, and draws by class."""
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,39 +25,11 @@ class Batches(Protocol):
         ...
 
 
-@runtime_checkable
-class EmbeddingAwareBatches(Batches, Protocol):
-    """Batches that depend on the embeddings of the run, which the training loop passes to these methods.
-
-    All batches of an epoch are drawn when its first one is requested. So loader workers can prepare them ahead, and
-    the loop requests no batch of an epoch before the last step of the previous one was observed.
-    """
-
-    def start(self, embeddings: np.ndarray) -> None:
-        """Set the embeddings of all items before training, in the order of the labels."""
-        ...
-
-    def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
-        """Update the embeddings of the items at these indices."""
-        ...
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Return what a checkpoint needs so that later batches stay the same."""
-        ...
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Restore what `state` returned."""
-        ...
-
-
 class ItemsByClass:
     """Items grouped by class, for draws without repetition.
 
-    ========  ===================================================
-    classes   the class of each item, 0 ... C - 1
-    counts    number of items of each class
-    starts    first index of each class when items are sorted
-    ========  ===================================================
+    `classes` is the class of each item (0 ... C - 1), `counts` the number of items of each class, and `starts` the
+    first index of each class when items are sorted.
     """
 
     def __init__(self, labels: np.ndarray) -> None:

@@ -49,11 +49,6 @@ class Job:
     workers: int = 0
     save_seconds: float = 30.0
 
-    @property
-    def total_steps(self) -> int:
-        """Steps of the whole run, unless it stops early."""
-        return self.epochs * self.batches.batches_per_epoch
-
 
 @dataclass
 class State:

@@ -24,8 +24,8 @@ from unseen.training.stream import ItemKeys, stream
 
 def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
     """Train the job's model in place to its best weights; a checkpoint in the folder is continued."""
-    epoch_length, total = job.batches.batches_per_epoch, job.total_steps
-    objective, optimizer = job.objective, job.optimizer
+    objective, optimizer, epoch_length = job.objective, job.optimizer, job.batches.batches_per_epoch
+    total = job.epochs * epoch_length
     state, best = resume_run(job, folder)
     named = [(name.removeprefix("model."), parameter) for name, parameter in objective.named_parameters()]
     parameters = [parameter for _, parameter in named]
@@ -39,7 +39,7 @@ def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
 
     with deterministic():
         if state.step == 0 and job.validate is not None:
-            best = _validate(job, state, {"epoch": 0, "step": 0, "seconds": 0.0, "loss": None}, best)
+            best = _end_epoch(job, state, best, seconds=0.0)
             epoch_began = time.monotonic()
         if state.step == 0 and sampler is not None:
             sampler.start(embed(objective.model, job.items, job.indices, workers=job.workers).numpy())
@@ -73,7 +73,7 @@ def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
             state.empty_batches += objective.is_empty
             check_not_empty(state.empty_batches, state.step)
             if state.step % epoch_length == 0:
-                best = _end_epoch(job, state, best, time.monotonic() - epoch_began)
+                best = _end_epoch(job, state, best, seconds=time.monotonic() - epoch_began)
                 epoch_began = time.monotonic()
             if time.monotonic() - saved_at > job.save_seconds:
                 save_run(job, state, best, folder)
@@ -101,17 +101,12 @@ def deterministic() -> Iterator[None]:
         settings.fill_uninitialized_memory = filled
 
 
-def _end_epoch(job: Job, state: State, best: Weights | None, seconds: float) -> Weights | None:
-    """Validate an epoch that is over; returns the best weights so far."""
+def _end_epoch(job: Job, state: State, best: Weights | None, *, seconds: float) -> Weights | None:
+    """Validate, append the epoch's row to the history, and return the best weights so far; epoch 0 has no loss."""
     epoch_length = job.batches.batches_per_epoch
-    row = {"epoch": state.step // epoch_length, "step": state.step, "seconds": seconds}
-    row["loss"] = state.epoch_loss / epoch_length
+    loss = state.epoch_loss / epoch_length if state.step else None
+    row: dict[str, Any] = {"epoch": state.step // epoch_length, "step": state.step, "seconds": seconds, "loss": loss}
     state.epoch_loss = 0.0
-    return _validate(job, state, row, best)
-
-
-def _validate(job: Job, state: State, row: dict[str, Any], best: Weights | None) -> Weights | None:
-    """Score the model, append the epoch's row to the history, and return the weights of the best epoch so far."""
     if job.validate is not None:
         model = job.objective.model.eval()
         row["validation"] = job.validate(model)

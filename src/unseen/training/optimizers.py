@@ -17,7 +17,6 @@ class OptimizerSettings(Protocol):
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimizer over parameter groups."""
-        ...
 
 
 def parameter_groups(objective: Objective) -> Groups:
@@ -58,7 +57,8 @@ class Adam:
         eps: float = 1e-8,
     ) -> None:
         owner = type(self).__name__
-        _check_rates(owner, lr, weight_decay)
+        check_above(owner, "lr", lr, 0)
+        check_at_least(owner, "weight_decay", weight_decay, 0)
         check_between(owner, "beta1", beta1, 0, 1)
         check_between(owner, "beta2", beta2, 0, 1)
         check_above(owner, "eps", eps, 0)
@@ -99,7 +99,8 @@ class SGD:
     """
 
     def __init__(self, *, lr: float = 1e-2, weight_decay: float = 1e-4, momentum: float = 0.9) -> None:
-        _check_rates("SGD", lr, weight_decay)
+        check_above("SGD", "lr", lr, 0)
+        check_at_least("SGD", "weight_decay", weight_decay, 0)
         check_between("SGD", "momentum", momentum, 0, 1)
         self.lr, self.weight_decay, self.momentum = lr, weight_decay, momentum
 
@@ -108,8 +109,3 @@ class SGD:
         return torch.optim.SGD(
             groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_can_be_fused(groups)
         )
-
-
-def _check_rates(owner: str, lr: float, weight_decay: float) -> None:
-    check_above(owner, "lr", lr, 0)
-    check_at_least(owner, "weight_decay", weight_decay, 0)

@@ -18,7 +18,9 @@ Weights = dict[str, Tensor]
 
 def save_run(job: Job, state: State, best: Weights | None, folder: Path) -> None:
     """Write a checkpoint of everything that the run needs to go on; `best` are the weights of the best epoch."""
-    parts = {"objective": job.objective.state_dict(), "best": best or {}, "sampler": _sampler_state(job)}
+    rows = job.batches.state() if isinstance(job.batches, EmbeddingAwareBatches) else {}
+    sampler = {name: torch.from_numpy(array) for name, array in rows.items()}
+    parts = {"objective": job.objective.state_dict(), "best": best or {}, "sampler": sampler}
     scalars = {}
     for name, optimizer in _optimizers(job).items():
         parts[f"optimizer {name}"], scalars[name] = flatten_optimizer(optimizer)
@@ -46,15 +48,10 @@ def resume_run(job: Job, folder: Path) -> tuple[State, Weights | None]:
 
 def flatten_optimizer(optimizer: torch.optim.Optimizer) -> tuple[Weights, dict[str, object]]:
     """An optimizer's state as named tensors and plain values."""
-    tensors: Weights = {}
-    scalars: dict[str, object] = {}
-    for position, entries in optimizer.state_dict()["state"].items():
-        for name, value in entries.items():
-            if isinstance(value, Tensor):
-                tensors[f"{position}.{name}"] = value
-            else:
-                scalars[f"{position}.{name}"] = value
-    return tensors, scalars
+    state = optimizer.state_dict()["state"]
+    values = {f"{position}.{name}": value for position, entry in state.items() for name, value in entry.items()}
+    tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    return tensors, {name: value for name, value in values.items() if name not in tensors}
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Weights, scalars: Mapping[str, object]) -> None:
@@ -73,8 +70,3 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Weights, scalar
 
 def _optimizers(job: Job) -> dict[str, torch.optim.Optimizer]:
     return {"run": job.optimizer, **job.objective.optimizers()}
-
-
-def _sampler_state(job: Job) -> Weights:
-    state = job.batches.state() if isinstance(job.batches, EmbeddingAwareBatches) else {}
-    return {name: torch.from_numpy(array) for name, array in state.items()}

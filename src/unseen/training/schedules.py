@@ -15,7 +15,6 @@ class Schedule(Protocol):
 
     def factor(self, step: int, total: int) -> float:
         """The factor at a step of a run of `total` steps."""
-        ...
 
 
 def warmed_up(step: int, warmup: int) -> float:
