@@ -24,8 +24,7 @@ from threadpoolctl import threadpool_limits
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import REGISTRIES
 from unseen.samplers import BatchPosition, EmbeddingAwareBatches
-from unseen.samplers.candidates import Matching, best_match
-from unseen.samplers.embedding_store import EmbeddingStoreBatches
+from unseen.samplers.candidates import CandidateSampler
 
 SAMPLES, CLASSES, EMBEDDING = 5864, 100, 512
 BATCH, PER_CLASS, BIG_BATCH, CANDIDATES = 112, 2, 512, 10
@@ -53,9 +52,12 @@ def published_costs(rows, chosen):
     return np.array(costs)
 
 
-def published_draw(rows, items, generator):
-    matching = Matching(BATCH, PER_CLASS, BIG_BATCH, CANDIDATES)
-    return best_match(rows, items, generator, matching=matching, costs=published_costs)
+class PublishedFRD(CandidateSampler):
+    """FRD with the published costs."""
+
+    def costs(self, rows, chosen):
+        """Return the costs of all candidates."""
+        return published_costs(rows, chosen)
 
 
 def drawing(batches, embeddings):
@@ -77,7 +79,7 @@ def variants(embeddings, labels):
     """Every registered sampler with the settings of Roth et al., and FRD as published."""
     samplers = REGISTRIES["sampler"]
     made = {name: samplers[name]().batches(labels, seed=0) for name in samplers.names()}
-    made[PUBLISHED] = EmbeddingStoreBatches(labels, 0, BATCH, published_draw, project=None)
+    made[PUBLISHED] = PublishedFRD().batches(labels, seed=0)
     return {name: drawing(batches, embeddings) for name, batches in made.items()}
 
 

@@ -26,7 +26,7 @@ import scipy.linalg
 
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, FeatureArray, split_catalogue
-from unseen.shifts import PUBLISHED_LADDERS, LadderSettings, LadderSource, build_ladder, read_ladder, write_ladder
+from unseen.shifts import PUBLISHED_LADDERS, LadderSource, build_ladder, read_ladder, write_ladder
 from unseen.shifts.class_swaps import ClassSplit
 from unseen.shifts.incremental_distance import ClassSplitDistances
 
@@ -91,8 +91,7 @@ def measure(name, dimensions):
     """The cost of one ladder with the schedule and the rungs of the paper."""
     catalogue = catalogue_of(name, dimensions)
     start = split_catalogue(catalogue, "first:validation=0")
-    published = PUBLISHED_LADDERS[name]
-    settings = LadderSettings(schedule=published.schedule, rungs=published.steps)
+    settings = PUBLISHED_LADDERS[name]
     wall, processor = time.perf_counter(), time.process_time()
     ladder = build_ladder(LadderSource(catalogue, catalogue.reader.features), start, settings)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor

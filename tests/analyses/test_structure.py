@@ -9,8 +9,7 @@ from tests.helpers.laddered_content import METHODS, ladder_content, rung_row
 from unseen.analyses import write_analysis
 from unseen.analyses.generalisation import generalisation_result
 from unseen.analyses.shift.ladder_results import ladder_results
-from unseen.analyses.shift.structure_trends import Point, relation, relation_row, relations, trend
-from unseen.analyses.structure import structure_result
+from unseen.analyses.structure import Point, relation, relation_row, relations, structure_result, trend
 from unseen.core.errors import ConfigError, DataError
 from unseen.reports import build_report
 
@@ -44,8 +43,8 @@ def test_too_few_points_and_constant_scores_have_no_trend(pairs):
 
 def test_points_are_trained_methods_on_rungs_and_the_default_split_is_known():
     content = ladder_content()
-    (climb,) = ladder_results(content)
-    found = relation(climb, "rho", "recall@1")
+    (ladder,) = ladder_results(content)
+    found = relation(ladder, "rho", "recall@1")
     assert len(found.points) == 9 * len(METHODS)
     assert {point.method for point in found.points} == set(METHODS)
     assert {point.split for point in found.points if point.is_start} == {"rung 3"}
@@ -58,8 +57,8 @@ def test_points_are_trained_methods_on_rungs_and_the_default_split_is_known():
 
 def test_every_structure_score_meets_every_retrieval_score():
     content = ladder_content()
-    (climb,) = ladder_results(content)
-    found = relations(content, climb)
+    (ladder,) = ladder_results(content)
+    found = relations(content, ladder)
     assert [(each.structure, each.retrieval) for each in found] == [
         (one, other) for one in ("rho", "intra_inter", "uniformity") for other in ("recall@1", "map@r")
     ]
@@ -70,8 +69,8 @@ def test_every_structure_score_meets_every_retrieval_score():
 
 def test_without_the_default_split_its_numbers_are_empty():
     content = ladder_content(rungs=[0, 1, 5])
-    (climb,) = ladder_results(content)
-    row = relation_row(climb, relation(climb, "rho", "recall@1"))
+    (ladder,) = ladder_results(content)
+    row = relation_row(ladder, relation(ladder, "rho", "recall@1"))
     assert row[-4:] == [0, None, None, None]
     page = build_report(content)
     assert "Structure against shift" in page

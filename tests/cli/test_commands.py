@@ -204,7 +204,7 @@ def missing_file(folder):
 
 
 def no_data(folder):
-    return ["train"], "needs data"
+    return ["train"], "there is no data"
 
 
 def unknown_study(folder):

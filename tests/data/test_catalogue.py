@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.data.catalogue import Catalogue, apply_small_class_policy, groups_of_classes, sort_class_names
+from unseen.data.catalogue import Catalogue, apply_small_class_policy, encode_labels, sort_class_names
 from unseen.data.item_readers import FeatureArray
 
 
@@ -88,6 +88,6 @@ def test_fewer_than_two_classes_are_refused():
 
 
 def test_a_class_has_one_group():
-    assert groups_of_classes("x", ("a", "b"), ["b", "a", "b"], ["two", "one", "two"]) == ("one", "two")
+    assert encode_labels("x", ["b", "a", "b"], ["two", "one", "two"])[2] == ("one", "two")
     with pytest.raises(DataError, match="class 'b' has items of two groups, 'two' and 'one'"):
-        groups_of_classes("x", ("a", "b"), ["b", "a", "b"], ["two", "one", "one"])
+        encode_labels("x", ["b", "a", "b"], ["two", "one", "one"])

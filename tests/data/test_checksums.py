@@ -3,11 +3,9 @@
 import os
 import shutil
 
-import numpy as np
 import pytest
 
 from unseen.core.errors import DataError
-from unseen.data.checksums import record_checksums, recorded_checksums
 from unseen.data.item_readers import ImageFiles
 
 FILES = ("a/1.jpg", "a/2.jpg", "b/caf\udce9.jpg")
@@ -26,22 +24,18 @@ def data(root, first="one"):
 
 
 def record(source, sums=("x", "y", "z")):
-    return record_checksums(source.root, source.paths, source.sizes, source.times, sums)
-
-
-def known(source):
-    return recorded_checksums(source.root, source.paths, source.sizes, source.times)
+    return source.record_checksums(dict(enumerate(sums)))
 
 
 def test_sums_are_found_again_and_others_below_the_root_stay(tmp_path):
     source = data(tmp_path / "data")
-    assert known(source) == [None, None, None]
+    assert source.checksums() == [None, None, None]
     place = record(source)
     assert place.is_relative_to(tmp_path / "cache")
-    assert known(source) == ["x", "y", "z"]
-    record_checksums(source.root, FILES[:1], source.sizes[:1], source.times[:1], ["w"])
-    assert known(source) == ["w", "y", "z"]
-    assert known(data(tmp_path / "elsewhere")) == [None, None, None]
+    assert source.checksums() == ["x", "y", "z"]
+    record(source, ["w"])
+    assert source.checksums() == ["w", "y", "z"]
+    assert data(tmp_path / "elsewhere").checksums() == [None, None, None]
 
 
 def test_a_sum_does_not_count_when_size_or_time_changed(tmp_path):
@@ -51,7 +45,7 @@ def test_a_sum_does_not_count_when_size_or_time_changed(tmp_path):
     (source.root / FILES[0]).write_text("longer than before")
     os.utime(source.root / FILES[0], ns=(time, time))
     os.utime(source.root / FILES[1], ns=(time, source.times[1] + 1))
-    assert known(ImageFiles(source.root, FILES)) == [None, None, "z"]
+    assert ImageFiles(source.root, FILES).checksums() == [None, None, "z"]
 
 
 def test_a_copy_has_the_hash_of_the_original_once_both_were_checked(tmp_path):
@@ -72,7 +66,7 @@ def test_a_copy_has_the_hash_of_the_original_once_both_were_checked(tmp_path):
 def test_sums_of_some_files_alone_do_not_name_the_content(tmp_path):
     source = data(tmp_path / "data")
     before = source.content_hash()
-    record_checksums(source.root, FILES[:2], source.sizes[:2], source.times[:2], ["x", "y"])
+    record(source, ["x", "y"])
     assert source.content_hash() == before
 
 
@@ -81,7 +75,7 @@ def test_the_same_folder_by_another_way_has_the_same_record(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("data")
     for root in (tmp_path / "data" / ".." / "data", tmp_path / "link", tmp_path.relative_to(tmp_path) / "data"):
-        assert known(ImageFiles(root, FILES)) == ["x", "y", "z"]
+        assert ImageFiles(root, FILES).checksums() == ["x", "y", "z"]
 
 
 def test_a_damaged_record_is_named(tmp_path):
@@ -89,9 +83,8 @@ def test_a_damaged_record_is_named(tmp_path):
     place = record(source)
     place.write_text("{")
     with pytest.raises(DataError, match=rf"{place.name} is not valid JSON.*run unseen data check again"):
-        known(source)
+        source.checksums()
 
 
 def test_no_files_have_no_sums(tmp_path):
-    nothing = np.array([], np.int64)
-    assert recorded_checksums(tmp_path, (), nothing, nothing) == []
+    assert ImageFiles(tmp_path, ()).checksums() == []

@@ -8,8 +8,8 @@ from PIL import Image
 
 from tests.helpers.present import files_of
 from unseen.core.errors import DataError
+from unseen.data import split_catalogue
 from unseen.data.catalogue import Catalogue
-from unseen.data.factory import split_catalogue
 from unseen.data.integrity import check_images, check_integrity, groups_of_equal
 from unseen.data.item_readers import FeatureArray
 from unseen.data.sources.folder import folder

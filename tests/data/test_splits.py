@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import ConfigError, DataError
+from unseen.data import split_catalogue
 from unseen.data.catalogue import Catalogue
-from unseen.data.factory import split_catalogue
 from unseen.data.item_readers import FeatureArray
 from unseen.data.splits import ByClasses, ByFraction, ByGroups, FirstClasses, Predefined
 

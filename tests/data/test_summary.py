@@ -4,8 +4,8 @@ import numpy as np
 from PIL import Image
 
 from tests.helpers.present import present
+from unseen.data import split_catalogue
 from unseen.data.catalogue import Catalogue
-from unseen.data.factory import split_catalogue
 from unseen.data.item_readers import ImagesInMemory
 from unseen.data.sources.folder import folder
 from unseen.data.summary import PartSummary, image_sizes, summarize_parts

@@ -1,6 +1,5 @@
 """Adding a score is adding one file: it is evaluated, listed, gets an interval and falls under the contract."""
 
-import inspect
 import os
 import shutil
 import subprocess
@@ -13,7 +12,6 @@ import pytest
 
 import unseen
 import unseen.evaluation as evaluation
-import unseen.evaluation.scores
 from unseen.core import registry
 from unseen.core.errors import ConfigError
 from unseen.evaluation.scores.base import Score
@@ -21,17 +19,35 @@ from unseen.evaluation.scores.base import Score
 ROOT = Path(__file__).parents[2]
 
 
-def example_file():
-    """The file that the description of the scores folder shows."""
-    text = inspect.cleandoc(unseen.evaluation.scores.__doc__ or "")
-    example = text[text.index('    """Largest similarity') : text.index("It is then part of")]
-    return textwrap.dedent(example).strip() + "\n"
+EXAMPLE = '''"""Largest similarity of two items of different classes."""
+
+import numpy as np
+
+from unseen.core.registry import score
+from unseen.evaluation.exact.arrays import Floats, Integers
+from unseen.evaluation.scores.base import Score
+
+
+@score("worst_overlap")
+class WorstOverlap(Score):
+    """Largest cosine similarity of two items of different classes; 0 for one class."""
+
+    basis = "embeddings"
+    higher_is_better = False
+    bounds = (-1.0, 1.0)
+    collapsed = 1.0
+    definition = "largest cosine similarity of two items of different classes"
+
+    def __call__(self, units: Floats, classes: Integers) -> float:
+        is_other = classes[:, None] != classes
+        return float(np.clip((units @ units.T)[is_other].max(initial=-1.0), -1.0, 1.0)) if is_other.any() else 0.0
+'''
 
 
 def test_a_score_file_is_evaluated_listed_and_under_contract_without_another_edit(tmp_path):
     package = tmp_path / "unseen"
     shutil.copytree(Path(unseen.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "evaluation" / "scores" / "overlap.py").write_text(example_file(), encoding="utf-8")
+    (package / "evaluation" / "scores" / "overlap.py").write_text(EXAMPLE, encoding="utf-8")
 
     def run(*arguments):
         settings = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}

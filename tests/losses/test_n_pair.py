@@ -8,7 +8,7 @@ import torch
 from tests.losses.loops import as_indices, grad, negatives, small_batch
 from unseen.losses import NPair, PairMasks, Pairs
 from unseen.losses.n_pair import n_pair
-from unseen.pairs.positive_sampling import with_one_positive
+from unseen.pairs.positive_sampling import draw_positives
 
 
 def dot(first, second):
@@ -18,8 +18,8 @@ def dot(first, second):
 def drawn_positives(embeddings, labels, key):
     """Anchor -> the positive that a loss draws for it."""
     pairs = Pairs(embeddings, labels)
-    mask = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), key).positive
-    return dict(mask.nonzero().tolist())
+    drawn = draw_positives(pairs, PairMasks(pairs.positive, pairs.negative), key)
+    return {int(row): int(drawn.column[row]) for row in drawn.is_anchor.nonzero()}
 
 
 def in_loops(rows, labels, positive_of, nu=0.005, regularizer="squared_norm", divisor=1.0, limit=math.inf):
@@ -50,8 +50,8 @@ def test_a_limit_clamps_each_exponent(limit):
     embeddings, labels = small_batch(1)
     positive_of = drawn_positives(embeddings, labels, 1)
     pairs = Pairs(embeddings, labels)
-    chosen = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), 1)
-    value = n_pair(pairs, chosen, nu=0.0, regularizer="norm", exponent_limit=limit).value
+    drawn = draw_positives(pairs, PairMasks(pairs.positive, pairs.negative), 1)
+    value = n_pair(pairs, drawn, nu=0.0, regularizer="norm", exponent_limit=limit).value
     expected = in_loops(embeddings.tolist(), labels.tolist(), positive_of, nu=0.0, limit=limit)
     assert value.item() == pytest.approx(expected, rel=1e-9)
 

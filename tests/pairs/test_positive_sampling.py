@@ -4,24 +4,24 @@ import torch
 
 from tests.losses.loops import as_indices, small_batch
 from unseen.losses import NPair, PairMasks, Pairs
-from unseen.pairs.positive_sampling import with_one_positive
+from unseen.pairs.positive_sampling import draw_positives
 
 
 def test_each_anchor_with_positives_keeps_one_and_all_its_negatives():
     embeddings, labels = small_batch(1)
     pairs = Pairs(embeddings, labels)
     for key in range(20):
-        drawn = with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), key)
-        assert torch.equal(drawn.positive.sum(1), pairs.positive_count.clamp(max=1))
-        assert not (drawn.positive & ~pairs.positive).any()
+        drawn = draw_positives(pairs, PairMasks(pairs.positive, pairs.negative), key)
+        assert torch.equal(drawn.is_anchor, pairs.positive_count > 0)
+        assert torch.equal(pairs.positive.gather(1, drawn.column).squeeze(1), drawn.is_anchor)
         assert torch.equal(drawn.negative, pairs.negative)
 
 
 def test_all_positives_are_drawn_equally_often():
     labels = torch.tensor([0, 1, 0, 0, 0, 1])
     pairs = Pairs(torch.ones(6, 2), labels)
-    draws = [with_one_positive(pairs, PairMasks(pairs.positive, pairs.negative), key).positive for key in range(3000)]
-    share = torch.stack(draws).double().mean(0)
+    draws = [draw_positives(pairs, PairMasks(pairs.positive, pairs.negative), key).column for key in range(3000)]
+    share = (torch.stack(draws) == torch.arange(6)).double().mean(0)
     # Four standard deviations of a share of 1/3 among 3000.
     assert (
         share[pairs.positive] - (1 / pairs.positive_count.double()).unsqueeze(1).expand(6, 6)[pairs.positive]

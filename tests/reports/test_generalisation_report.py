@@ -24,13 +24,13 @@ def content():
 
 
 @pytest.fixture(scope="module")
-def climb(content):
+def ladder(content):
     (found,) = ladder_results(content)
     return found
 
 
-def course_of(climb, method):
-    return next(course for course in climb.curves if course.method == method)
+def curve_of(ladder, method):
+    return next(curve for curve in ladder.curves if curve.method == method)
 
 
 def texts(content, width=200):
@@ -40,81 +40,81 @@ def texts(content, width=200):
     return console.export_text()
 
 
-def test_means_spread_and_aggregates_are_those_of_a_slow_loop(content, climb):
+def test_means_spread_and_aggregates_are_those_of_a_slow_loop(content, ladder):
     for method in (*METHODS, UNTRAINED):
-        course = course_of(climb, method)
+        curve = curve_of(ladder, method)
         by_seed: dict[int, list[float]] = {}
-        for rung, name in enumerate(step.split for step in climb.steps):
+        for rung, name in enumerate(measured.split for measured in ladder.rungs):
             own = [row for row in content.rows if (row.method, row.split) == (method, name)]
             values = [row.scores["map@r"] for row in own]
             mean = sum(values) / len(values)
-            assert course.means("map@r")[rung] == pytest.approx(mean)
-            low, high = course.intervals("map@r")[rung]
+            assert curve.means("map@r")[rung] == pytest.approx(mean)
+            low, high = curve.intervals("map@r")[rung]
             assert (low, high) == pytest.approx((mean - 0.025, mean + 0.024))
             for row in own:
                 by_seed.setdefault(row.seed, []).append(row.scores["map@r"])
         areas = [slow_area(DISTANCES, values) for _, values in sorted(by_seed.items())]
-        found = course.aggregated("map@r", DISTANCES)
+        found = curve.aggregated("map@r", DISTANCES)
         assert found.values == pytest.approx(areas)
         middle = sum(areas) / len(areas)
         assert found.mean == pytest.approx(middle)
         if len(areas) > 1:
             expected = math.sqrt(sum((area - middle) ** 2 for area in areas) / len(areas))
             assert found.deviation == pytest.approx(expected)
-        assert course.aggregated_interval("map@r", DISTANCES) == pytest.approx((middle - 0.025, middle + 0.024))
+        assert curve.aggregated_interval("map@r", DISTANCES) == pytest.approx((middle - 0.025, middle + 0.024))
 
 
-def test_ranks_changes_and_shares_are_those_of_a_slow_loop(climb):
-    standings = climb.rank_histories("recall@1")
-    means = [course.means("recall@1") for course in climb.curves]
-    assert len(standings) == len(means) == len(METHODS) + 1
+def test_ranks_changes_and_shares_are_those_of_a_slow_loop(ladder):
+    histories = ladder.rank_histories("recall@1")
+    means = [curve.means("recall@1") for curve in ladder.curves]
+    assert len(histories) == len(means) == len(METHODS) + 1
     for place, own in enumerate(means):
         ranks = [1 + sum(other[rung] > own[rung] for other in means) for rung in range(9)]
-        assert standings[place].ranks == pytest.approx(ranks)
-        assert standings[place].changes == pytest.approx([ranks[i] - ranks[i + 1] for i in range(8)])
+        assert histories[place].ranks == pytest.approx(ranks)
+        assert histories[place].changes == pytest.approx([ranks[i] - ranks[i + 1] for i in range(8)])
         for rung in range(9):
             mean = sum(other[rung] for other in means) / len(means)
-            assert standings[place].shares[rung] == pytest.approx((own[rung] - mean) / mean)
+            assert histories[place].shares[rung] == pytest.approx((own[rung] - mean) / mean)
 
 
-def test_less_is_better_turns_the_ranks(climb):
-    up, down = climb.rank_histories("recall@1"), climb.rank_histories("uniformity")
+def test_less_is_better_turns_the_ranks(ladder):
+    up, down = ladder.rank_histories("recall@1"), ladder.rank_histories("uniformity")
     # uniformity falls by what recall rises, and less of it is better
-    assert {place: standing.ranks for place, standing in up.items()} == {
-        place: standing.ranks for place, standing in down.items()
+    assert {place: history.ranks for place, history in up.items()} == {
+        place: history.ranks for place, history in down.items()
     }
 
 
-def test_rungs_are_ordered_by_distance_whatever_the_order_of_rows(content, climb):
+def test_rungs_are_ordered_by_distance_whatever_the_order_of_rows(content, ladder):
     (turned,) = ladder_results(replace(content, rows=list(reversed(content.rows))))
-    assert turned.steps == climb.steps
+    assert turned.rungs == ladder.rungs
     assert turned.distances() == sorted(DISTANCES)
     assert turned.distances("sample") == pytest.approx([distance / 2 + 3 for distance in DISTANCES])
-    assert [course.method for course in turned.curves] == [course.method for course in climb.curves]
+    assert [curve.method for curve in turned.curves] == [curve.method for curve in ladder.curves]
     assert turned.curves[-1].method == UNTRAINED
 
 
 def test_a_method_without_a_rung_has_a_gap_and_neither_aggregate_nor_rank(content):
     lacking = without(content, lambda row: row.method == "triplet" and row.split == "rung 4")
-    (climb,) = ladder_results(lacking)
-    course = course_of(climb, "triplet")
-    assert [is_missing(mean) for mean in course.means("recall@1")] == [rung == 3 for rung in range(9)]
-    assert course.aggregated("recall@1", climb.distances()).values == ()
-    assert course.aggregated_interval("recall@1", climb.distances()) is None
-    standings = climb.rank_histories("recall@1")
-    assert climb.curves.index(course) not in standings
-    assert max(rank for standing in standings.values() for rank in standing.ranks) == len(METHODS)
+    (ladder,) = ladder_results(lacking)
+    curve = curve_of(ladder, "triplet")
+    assert [is_missing(mean) for mean in curve.means("recall@1")] == [rung == 3 for rung in range(9)]
+    assert curve.aggregated("recall@1", ladder.distances()).values == ()
+    assert curve.aggregated_interval("recall@1", ladder.distances()) is None
+    histories = ladder.rank_histories("recall@1")
+    assert ladder.curves.index(curve) not in histories
+    assert max(rank for history in histories.values() for rank in history.ranks) == len(METHODS)
     page = build_report(lacking)
     assert "as a rung is missing" in page
     assert "–" in texts(lacking)
 
 
 def test_a_seed_that_lacks_a_rung_is_left_out_of_the_aggregate(content):
-    (climb,) = ladder_results(
+    (ladder,) = ladder_results(
         without(content, lambda row: (row.method, row.split, row.seed) == ("margin", "rung 2", 1))
     )
-    whole = course_of(ladder_results(content)[0], "margin").aggregated("recall@1", DISTANCES).values
-    assert course_of(climb, "margin").aggregated("recall@1", DISTANCES).values == (whole[0], whole[2])
+    whole = curve_of(ladder_results(content)[0], "margin").aggregated("recall@1", DISTANCES).values
+    assert curve_of(ladder, "margin").aggregated("recall@1", DISTANCES).values == (whole[0], whole[2])
 
 
 def test_a_score_that_is_not_finite_is_a_gap(content):
@@ -122,8 +122,8 @@ def test_a_score_that_is_not_finite_is_a_gap(content):
         replace(row, scores={**row.scores, "recall@1": math.nan}) if row.method == "margin" else row
         for row in content.rows
     ]
-    (climb,) = ladder_results(replace(content, rows=rows))
-    assert not course_of(climb, "margin").is_complete("recall@1")
+    (ladder,) = ladder_results(replace(content, rows=rows))
+    assert not curve_of(ladder, "margin").is_complete("recall@1")
     assert "Score against distance" in build_report(replace(content, rows=rows))
 
 
@@ -144,8 +144,8 @@ def test_a_study_without_a_ladder_has_no_such_section(demo_report):
 
 def test_one_method_on_two_rungs_has_a_curve_and_no_ranks():
     content = ladder_content(rungs=[0, 8], methods=["margin"], seeds=[0], untrained=False)
-    (climb,) = ladder_results(content)
-    assert climb.rank_histories("recall@1") == {}
+    (ladder,) = ladder_results(content)
+    assert ladder.rank_histories("recall@1") == {}
     page = build_report(content)
     assert 'id="shift"' in page
     assert "Ranks from rung to rung" not in page
@@ -162,7 +162,7 @@ def test_ladders_and_data_sets_are_kept_apart():
         replace(row, split=f"other {row.split}") if row.protocol["split"]["ladder"] == "bb" else row for row in rows
     ]
     found = ladder_results(Content(title="t", version="0", rows=rows))
-    assert [(climb.data, climb.ladder, len(climb.steps)) for climb in found] == [
+    assert [(ladder.data, ladder.ladder, len(ladder.rungs)) for ladder in found] == [
         ("birds", "aa", 2),
         ("birds", "bb", 2),
         ("cars", "aa", 2),
@@ -174,9 +174,9 @@ def test_unlike_protocols_are_drawn_and_not_ranked(content):
         replace(row, protocol={**row.protocol, "epochs": 99}) if row.method == "margin" else row for row in content.rows
     ]
     unlike = replace(content, rows=rows)
-    (climb,) = ladder_results(unlike)
-    assert [difference.path for difference in climb.differences] == [("epochs",)]
-    assert climb.rank_histories("recall@1") == {}
+    (ladder,) = ladder_results(unlike)
+    assert [difference.path for difference in ladder.differences] == [("epochs",)]
+    assert ladder.rank_histories("recall@1") == {}
     page = build_report(unlike)
     assert "methods were run under different protocols" in page
     assert "Ranks from rung to rung" not in page
@@ -199,16 +199,16 @@ def test_the_page_says_seeds_and_classes_apart_and_folds_the_tables_of_rungs(con
     assert UNTRAINED in lede
 
 
-def test_the_tables_hold_every_score_method_and_rung(content, climb, tmp_path):
+def test_the_tables_hold_every_score_method_and_rung(content, ladder, tmp_path):
     names = {path.name for path in write_tables(content, tmp_path)}
     assert names >= {"generalisation.csv", "aggregated.csv", "structure.csv"}
     rungs = list(csv.DictReader(io.StringIO((tmp_path / "generalisation.csv").read_text())))
     assert len(rungs) == 5 * (len(METHODS) + 1) * 9
     one = next(r for r in rungs if (r["score"], r["method"], r["rung"]) == ("map@r", "softmax", "rung 3"))
-    place = [course.method for course in climb.curves].index("softmax")
-    assert float(one["mean"]) == climb.curves[place].means("map@r")[2]
-    assert float(one["rank"]) == climb.rank_histories("map@r")[place].ranks[2]
-    assert float(one["rank change"]) == climb.rank_histories("map@r")[place].changes[1]
+    place = [curve.method for curve in ladder.curves].index("softmax")
+    assert float(one["mean"]) == ladder.curves[place].means("map@r")[2]
+    assert float(one["rank"]) == ladder.rank_histories("map@r")[place].ranks[2]
+    assert float(one["rank change"]) == ladder.rank_histories("map@r")[place].changes[1]
     assert float(one["distance of class means"]) == DISTANCES[2]
     assert next(r for r in rungs if r["rung"] == "rung 1")["rank change"] == ""
     aggregated = list(csv.DictReader(io.StringIO((tmp_path / "aggregated.csv").read_text())))
@@ -219,7 +219,7 @@ def test_the_tables_hold_every_score_method_and_rung(content, climb, tmp_path):
     assert own["trained"] == "no"
 
 
-def test_the_terminal_shows_one_table_for_all_rungs(content, climb):
+def test_the_terminal_shows_one_table_for_all_rungs(content, ladder):
     wide, narrow = texts(content, 200), texts(content, 80)
     assert "1: 19.2" in wide
     assert "5: 92.5" in wide
@@ -227,7 +227,7 @@ def test_the_terminal_shows_one_table_for_all_rungs(content, climb):
     assert "9: 174" in narrow
     assert "rung 3" not in wide
     assert max(map(len, narrow.splitlines())) <= 80
-    best = climb.curves[0]
+    best = ladder.curves[0]
     assert f"{100 * best.aggregated('recall@1', DISTANCES).mean:.1f} ±" in narrow
 
 
@@ -257,8 +257,8 @@ def backbones():
 
 def test_a_backbone_is_the_mean_of_the_methods_that_all_backbones_have():
     content = backbones()
-    (climb,) = ladder_results(content)
-    lite, resnet = capacity(climb, "recall@1")
+    (ladder,) = ladder_results(content)
+    lite, resnet = capacity(ladder, "recall@1")
     assert (lite.name, resnet.name, lite.methods) == ("lite0", "resnet", 2)
     for found in (lite, resnet):
         for rung in range(4):
@@ -272,7 +272,7 @@ def test_a_backbone_is_the_mean_of_the_methods_that_all_backbones_have():
                 means.append(sum(own) / len(own))
             assert found.trained[rung] == pytest.approx(sum(means) / 2)
     assert all(map(is_missing, lite.untrained))
-    assert resnet.untrained == pytest.approx(course_of(climb, "plain").means("recall@1"))
+    assert resnet.untrained == pytest.approx(curve_of(ladder, "plain").means("recall@1"))
     assert "a line for each backbone" in build_report(content)
 
 
@@ -283,12 +283,12 @@ def test_backbones_of_one_name_are_told_apart_by_the_settings_that_differ():
             row = rung_row("margin", 0, rung)
             model = {"name": "convnet", "base": base, "channels": 1}
             rows.append(replace(row, method=f"width {base}", protocol={**row.protocol, "model": model}))
-    (climb,) = ladder_results(ladder_content(rows=rows))
-    assert [each.name for each in capacity(climb, "recall@1")] == ["convnet base=8", "convnet base=16"]
+    (ladder,) = ladder_results(ladder_content(rows=rows))
+    assert [each.name for each in capacity(ladder, "recall@1")] == ["convnet base=8", "convnet base=16"]
 
 
-def test_one_backbone_is_no_comparison(climb):
-    assert capacity(climb, "recall@1") == ()
+def test_one_backbone_is_no_comparison(ladder):
+    assert capacity(ladder, "recall@1") == ()
 
 
 GROUPS = ("mixed", "Latin", "<b>Armenian</b>", "Georgian")
@@ -306,9 +306,9 @@ def by_groups(content):
 
 def test_rungs_that_are_groups_are_called_by_their_names():
     content = by_groups(ladder_content(rungs=range(4)))
-    (climb,) = ladder_results(content)
-    assert climb.is_by_groups
-    assert [step.group for step in climb.steps] == list(GROUPS)
+    (ladder,) = ladder_results(content)
+    assert ladder.is_by_groups
+    assert [rung.group for rung in ladder.rungs] == list(GROUPS)
     page = build_report(content)
     assert "(distance 19.2) to" in page
     assert "the group whose classes are tested" in page
@@ -321,8 +321,8 @@ def test_rungs_that_are_groups_are_called_by_their_names():
 
 
 def test_rungs_of_a_walk_keep_their_numbers(content):
-    (climb,) = ladder_results(content)
-    assert not climb.is_by_groups
+    (ladder,) = ladder_results(content)
+    assert not ladder.is_by_groups
     assert "rungs are numbered at the top" in build_report(content)
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.helpers.synthetic_content import make_sample
 from unseen.core.randomness import derive, numpy_generator
-from unseen.reports.thumbnails import as_grey, find_ink, photograph, tinted
+from unseen.reports.thumbnails import as_grey, drawing_background, photograph, tinted
 
 
 def decoded(uri):
@@ -26,21 +26,21 @@ def noise(*shape):
 def test_letters_are_ink_of_either_polarity(is_negative):
     letters = make_sample("scripts", noise=1.0, fonts=1).map_thumbnails
     letters = 255 - letters if is_negative else letters
-    ink = find_ink(letters)
-    assert ink is not None
-    assert ink.background == (0 if is_negative else 255)
-    image = decoded(tinted(letters[0], ink, (10, 20, 30), 64)).convert("RGBA")
+    background = drawing_background(letters)
+    assert background is not None
+    assert background == (0 if is_negative else 255)
+    image = decoded(tinted(letters[0], background, (10, 20, 30), 64)).convert("RGBA")
     pixels = np.asarray(image)
     assert set(map(tuple, pixels[..., :3].reshape(-1, 3))) == {(10, 20, 30)}
-    covered = np.abs(letters[0].astype(int) - ink.background)
+    covered = np.abs(letters[0].astype(int) - background)
     # Sixteen levels of alpha: half a step, and rounding down.
     assert np.abs(pixels[..., 3].astype(int) - covered).max() <= 18
 
 
 def test_photographs_are_not_ink():
-    assert find_ink(noise(5, 16, 16)) is None
-    assert find_ink(noise(5, 16, 16, 3)) is None
-    assert find_ink(np.zeros((0, 16, 16), dtype=np.uint8)) is None
+    assert drawing_background(noise(5, 16, 16)) is None
+    assert drawing_background(noise(5, 16, 16, 3)) is None
+    assert drawing_background(np.zeros((0, 16, 16), dtype=np.uint8)) is None
 
 
 def test_grey_photographs_come_back_exactly():

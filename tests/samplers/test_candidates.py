@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unseen.samplers.base import ItemsByClass
-from unseen.samplers.candidates import Matching, best_match, big_batch, candidates
+from unseen.samplers.candidates import CandidateSampler, big_batch, candidates
 
 SIZES = [
     ([7, 12, 30, 5, 9], 6, 2, 20),
@@ -12,6 +12,12 @@ SIZES = [
     ([1], 2, 2, 2),
     ([2, 100], 8, 4, 1000),
 ]
+
+
+def sampler(batch_size, per_class, big_batch_size, num_candidates):
+    return CandidateSampler(
+        batch_size=batch_size, per_class=per_class, big_batch_size=big_batch_size, num_candidates=num_candidates
+    )
 
 
 def generator(key=0):
@@ -36,7 +42,7 @@ def test_a_big_batch_holds_distinct_images_shared_evenly_among_its_classes(sizes
 @pytest.mark.parametrize(("sizes", "batch_size", "per_class", "big"), SIZES)
 def test_candidates_are_whole_batches_of_distinct_images_where_classes_have_enough(sizes, batch_size, per_class, big):
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    drawn = candidates(ItemsByClass(labels), Matching(batch_size, per_class, big, 20), generator())
+    drawn = candidates(ItemsByClass(labels), sampler(batch_size, per_class, big, 20), generator())
     assert drawn.shape == (20, batch_size)
     wanted = min(len(sizes), batch_size // per_class)
     for batch in drawn:
@@ -49,7 +55,7 @@ def test_candidates_are_whole_batches_of_distinct_images_where_classes_have_enou
 
 def test_every_class_and_image_of_the_big_batch_is_a_candidates_equally_often():
     labels = np.repeat(np.arange(6), 5)
-    drawn = candidates(ItemsByClass(labels), Matching(4, 2, 30, 3000), generator())
+    drawn = candidates(ItemsByClass(labels), sampler(4, 2, 30, 3000), generator())
     shares = np.bincount(drawn.ravel(), minlength=30) / drawn.size
     assert abs(shares - 1 / 30).max() < 4 * np.sqrt(1 / 30 / drawn.size)
 
@@ -63,5 +69,7 @@ def test_the_cheapest_candidate_is_taken_and_the_first_of_equals():
         seen.append(big[chosen, 0])
         return np.array([3.0, 1.0, 2.0, 1.0])
 
-    found = best_match(rows, ItemsByClass(labels), generator(), matching=Matching(4, 2, 12, 4), costs=costs)
+    chooser = sampler(4, 2, 12, 4)
+    chooser.costs = costs
+    found = chooser.draw(rows, ItemsByClass(labels), generator())
     assert np.array_equal(rows[found, 0], seen[0][1])

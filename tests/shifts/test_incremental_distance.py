@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.two_groups import gaussian_catalogue
 from unseen.evaluation.frechet import frechet_distance
 from unseen.shifts.class_swaps import ClassSplit, swap_classes
-from unseen.shifts.incremental_distance import ClassSplitDistances, RowsByClass
+from unseen.shifts.incremental_distance import ClassSplitDistances
 
 
 def afresh(features, labels, sides):
@@ -65,7 +65,9 @@ def test_a_class_split_against_itself_is_at_zero():
 
 
 def test_rows_of_classes_are_found_in_any_order_of_the_labels():
-    labels = np.array([2, 0, 1, 0, 2, 2])
-    rows = RowsByClass(np.arange(12.0).reshape(6, 2), labels)
-    assert rows.rows_of(np.array([2, 0])).tolist() == [0, 1, 3, 4, 5]
-    assert rows.moments_of(np.array([1])).mean.tolist() == [4, 5]
+    catalogue = gaussian_catalogue()
+    features, labels = catalogue.reader.features, catalogue.labels
+    order = np.random.default_rng(0).permutation(len(labels))
+    sides = ClassSplit(np.array([30, 2, 17, 11, 5, 8]), np.array([1, 39, 20]))
+    shuffled = both(ClassSplitDistances(features[order], labels[order]), sides)
+    assert shuffled == pytest.approx(afresh(features.astype(np.float64), labels, sides), rel=1e-6)

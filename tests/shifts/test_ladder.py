@@ -8,8 +8,7 @@ import pytest
 from tests.helpers.two_groups import gaussian_catalogue, ladder_source, start_of
 from unseen.core.config import canonical_json
 from unseen.core.errors import DataError
-from unseen.shifts import LadderSettings, SwapSchedule, build_ladder, read_ladder, write_ladder
-from unseen.shifts.ladder import rung_of
+from unseen.shifts import LadderSettings, SwapSchedule, build_ladder, read_ladder, split_of_rung, write_ladder
 
 
 @pytest.fixture(scope="module")
@@ -109,4 +108,4 @@ def test_a_ladder_that_contradicts_itself_is_refused_though_its_hash_is_right(pa
 @pytest.mark.parametrize("number", [0, 5, -1])
 def test_a_rung_that_is_not_there_is_refused(ladder, number):
     with pytest.raises(DataError, match=f"rungs 1 to 4; got {number}"):
-        rung_of(ladder, number)
+        split_of_rung(ladder, gaussian_catalogue(), number)

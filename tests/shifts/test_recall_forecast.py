@@ -15,7 +15,6 @@ from unseen.shifts.recall_forecast import (
     spread_effect,
     spread_of,
     spread_of_fewer,
-    spread_within,
 )
 from unseen.shifts.small_sample_distance import corrected_distance
 
@@ -147,7 +146,7 @@ def test_spread_equals_a_loop_and_is_brought_to_another_number_of_classes():
     assert spread_of(rows * 3) == pytest.approx(np.mean([((row - mean) ** 2).sum() for row in unit]))
     own = [unit[labels == label] for label in range(40)]
     slow = np.mean([((each - each.mean(axis=0)) ** 2).sum(axis=1).mean() for each in own])
-    within = spread_within(rows, labels)
+    within = spread_of(rows, labels)
     assert within == pytest.approx(slow)
     # Over random groups of 4 classes the mean spread is what the rule says; without it 0.8 of the difference is missed.
     generator = np.random.default_rng(0)

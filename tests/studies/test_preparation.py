@@ -1,5 +1,7 @@
 """Loading a plan computes nothing; preparing it builds its ladder once, and anew where anything else is asked for."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -8,7 +10,6 @@ from unseen.core.config import read_yaml
 from unseen.core.errors import ConfigError, DataError
 from unseen.shifts import read_ladder
 from unseen.studies import Plan, load_plan, plan_cells, prepare_study, shipped_plans
-from unseen.studies.plan_files import study_folder
 from unseen.studies.preparation import LADDER
 
 BUILD = {"by": "groups", "rungs": 3}
@@ -94,7 +95,7 @@ def test_a_plan_is_prepared_with_its_ladder_and_a_stated_file_replaces_it(folder
     monkeypatch.chdir(folder)
     (folder / "plan.yaml").write_text(yaml.safe_dump(content_of(folder, methods=["margin"], seeds=[1])))
     plan = load_plan("plan.yaml")
-    plan = prepare_study(plan, study_folder(plan.name))
+    plan = prepare_study(plan, Path("out") / plan.name)
     assert list(plan.splits)[:2] == ["halves", "rung mixed"]
     assert list(plan.splits)[3:] == ["rung far"]
     ladder = folder / "out" / "climbing" / LADDER
@@ -134,7 +135,7 @@ def test_loading_a_plan_reads_no_data_and_writes_nothing(tmp_path, monkeypatch, 
         raise AssertionError("loading a plan must not compute")
 
     for function in (
-        "unseen.data.factory.load_catalogue",
+        "unseen.data.catalogue.load_catalogue",
         "unseen.runs.recipe.load_catalogue",
         "unseen.studies.cells.load_catalogue",
         "unseen.studies.preparation.prepare_pooled",

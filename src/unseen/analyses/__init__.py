@@ -1,4 +1,4 @@
-"""Analyses of finished studies, one per file: `@analysis("name")` registers a function, its signature is its command.
+"""Analyses of finished studies: `@analysis("name")` registers a function, its signature is its command.
 
 An analysis takes `AnalysisInputs` and settings of its own, and returns an `AnalysisResult`. `unseen analyse` runs it, a
 plan may ask for it, and the report shows the JSON and the picture that it leaves in `<study>/analyses`.

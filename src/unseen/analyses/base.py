@@ -1,5 +1,6 @@
 """What goes into an analysis of a finished study, and what comes out of it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,11 @@ class AnalysisResult:
             return [list(row) for row in self.printed_rows]
         indices = [list(self.columns).index(column) for column in self.printed_columns]
         return [[short_value(row[index]) for index in indices] for row in self.rows]
+
+
+def finite_or_none(value: Value) -> Value:
+    """The value, or None for a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def short_value(value: Value) -> str:

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen.analyses.base import AnalysisInputs, AnalysisResult, Value
-from unseen.analyses.shift.ladder_results import AGGREGATED_COLUMNS, LEVELS, LadderResult, aggregated_rows
-from unseen.analyses.shift.study_ladders import results_with_score
+from unseen.analyses.shift.ladder_results import (
+    AGGREGATED_COLUMNS,
+    LEVELS,
+    LadderResult,
+    aggregated_rows,
+    results_with_score,
+)
 from unseen.core.checks import check_choice
 from unseen.core.registry import analysis
 from unseen.core.text import listed
@@ -48,14 +53,13 @@ def generalisation_result(content: Content, score: str, level: str = "class") ->
         for index, row in enumerate(aggregated_rows(ladder, [score], level)):
             history = histories.get(index)
             rows.append([*row, *((history.ranks[0], history.ranks[-1]) if history else (None, None))])
+    rank_columns = ("rank on the first rung", "rank on the last")
     return AnalysisResult(
         draw=lambda: _figure(ladders, score, level),
-        columns=(*AGGREGATED_COLUMNS, "rank on the first rung", "rank on the last"),
+        columns=(*AGGREGATED_COLUMNS, *rank_columns),
         rows=rows,
         remarks=[remark for ladder in ladders for remark in _remarks(ladder, score)],
-        printed_columns=(
-            *("data", "method", "aggregated", "standard deviation", "rank on the first rung", "rank on the last"),
-        ),
+        printed_columns=("data", "method", "aggregated", "standard deviation", *rank_columns),
         variant=score,
     )
 

@@ -1,8 +1,7 @@
 """Analysis `p-switch`: a score and spectral decay over the share of switched triplets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,18 +24,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class PSwitchSweep:
+class PSwitchSweep(NamedTuple):
     """Methods that differ in p_switch alone, by rising p_switch, and the one that never switches if there is one."""
 
     name: str
     methods: tuple[TrainedMethod, ...]
     baseline: TrainedMethod | None
-
-    @property
-    def all_methods(self) -> tuple[TrainedMethod, ...]:
-        """The baseline, if there is one, and the others."""
-        return self.methods if self.baseline is None else (self.baseline, *self.methods)
 
 
 @analysis("p-switch")
@@ -60,16 +53,14 @@ def p_switch(inputs: AnalysisInputs, /, *, score: str = "recall@1") -> AnalysisR
     rows: list[list[Value]] = []
     remarks = []
     for sweep in sweeps:
-        methods = sweep.all_methods
+        methods = [*([sweep.baseline] if sweep.baseline else []), *sweep.methods]
         shares = [p_switch_of(method.config) for method in methods]
         for method, share in zip(methods, shares, strict=True):
-            numbers = (*mean_and_deviation(method.scores), *mean_and_deviation(method.rhos), len(method.cells))
+            numbers = (*mean_and_deviation(method.scores), *mean_and_deviation(method.rhos), len(method.seeds))
             rows.append([*method.benchmark, method.name, share, *numbers])
-        for name, means in (
-            (study.score, [float(method.scores.mean()) for method in methods]),
-            ("rho", [float(method.rhos.mean()) for method in methods]),
-        ):
-            remarks.append(f"{sweep.name}: p_switch and {name}: {correlation(shares, means)}")
+        for name, values in ((study.score, [own.scores for own in methods]), ("rho", [own.rhos for own in methods])):
+            correlated = correlation(shares, [float(own.mean()) for own in values])
+            remarks.append(f"{sweep.name}: p_switch and {name}: {correlated}")
     score_columns = (study.score, f"{study.score} deviation")
     return AnalysisResult(
         draw=lambda: _figure(study, sweeps),

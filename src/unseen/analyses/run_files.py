@@ -50,7 +50,7 @@ class TrainedPart(NamedTuple):
     inputs: CatalogueDataset
 
 
-def load_trained_part(folder: Path, *, cache: Path | None, workers: int = 0) -> TrainedPart:
+def load_trained_part(folder: Path, *, cache: Path | None) -> TrainedPart:
     """The trained part of a finished run.
 
     Raises:     ConfigError if the run's data have changed
@@ -61,5 +61,5 @@ def load_trained_part(folder: Path, *, cache: Path | None, workers: int = 0) -> 
     initial = model_of(recipe, items)
     initial_part = part_at_depth(recipe, initial, items)
     cache = cache_folder() if cache is None else cache
-    inputs = items_at_depth(prepared, initial_part, items, cache=cache, workers=workers)
+    inputs = items_at_depth(prepared, initial_part, items, cache=cache, workers=0)
     return TrainedPart(recipe, split, part_at_depth(recipe, model, items).trained, inputs)

@@ -48,7 +48,7 @@ def spectral_decay(inputs: AnalysisInputs, /, *, score: str = "recall@1") -> Ana
     rows: list[list[Value]] = [
         [
             *(*method.benchmark, method.name, p_switch_of(method.config), method.width),
-            *(*mean_and_deviation(method.rhos), *mean_and_deviation(method.scores), len(method.cells)),
+            *(*mean_and_deviation(method.rhos), *mean_and_deviation(method.scores), len(method.seeds)),
         ]
         for method in study.methods
     ]
@@ -80,8 +80,8 @@ def _remarks(study: TrainedMethods, pairs: Sequence[AblationPair]) -> list[str]:
             remarks.append(f"{where}: embeddings have {listed(map(str, widths))} dimensions; rho grows with them")
     if pairs:
         # Pairs without a common seed have no difference and count as neither.
-        scores = [pair.differences(lambda cell: cell.score) for pair in pairs]
-        rhos = [pair.differences(lambda cell: cell.rho) for pair in pairs]
+        scores = [pair.differences(lambda method: method.scores) for pair in pairs]
+        rhos = [pair.differences(lambda method: method.rhos) for pair in pairs]
         better = sum(own.mean() > 0 for own in scores if len(own))
         lower = sum(own.mean() < 0 for own in rhos if len(own))
         remarks.append(

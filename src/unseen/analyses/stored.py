@@ -1,7 +1,6 @@
 """Analyses as files: `<study>/analyses/<name>.json` is the truth, with a picture and a CSV of its numbers beside it."""
 
 import base64
-import math
 import re
 from pathlib import Path
 from typing import Literal
@@ -9,7 +8,7 @@ from typing import Literal
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
 
-from unseen.analyses.base import AnalysisResult, Value, short_value
+from unseen.analyses.base import AnalysisResult, Value, finite_or_none, short_value
 from unseen.core.config import Record
 from unseen.core.csv_table import csv_of
 from unseen.core.errors import DataError
@@ -48,7 +47,7 @@ def write_analysis(study: Path, name: str, settings: Record, result: AnalysisRes
         name=name,
         settings=settings,
         columns=list(result.columns),
-        rows=[[_finite(value) for value in row] for row in result.rows],
+        rows=[[finite_or_none(value) for value in row] for row in result.rows],
         remarks=list(result.remarks),
     )
     stem = "-".join(part for part in (name, re.sub(r"[^\w.-]", "_", result.variant.replace("@", "-at-"))) if part)
@@ -57,10 +56,6 @@ def write_analysis(study: Path, name: str, settings: Record, result: AnalysisRes
     write_text(path.with_suffix(".csv"), csv_of(stored.columns, stored.rows))
     write_text(path, stored.model_dump_json(indent=2) + "\n")
     return path
-
-
-def _finite(value: Value) -> Value:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_analyses(study: Path) -> list[Picture]:

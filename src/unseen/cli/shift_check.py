@@ -40,11 +40,12 @@ def shift_check(
     as_json: options.Json = False,
 ) -> None:
     """Measure the shift from training to deployment data and forecast recall."""
-    from unseen.analyses.shift.shift_check_figure import shift_check_png
+    from unseen.analyses.shift.shift_check_figure import shift_check_figure
     from unseen.core.checks import check_choice, check_count
     from unseen.core.console import console, progress_bar
     from unseen.core.errors import ConfigError
     from unseen.core.files import write_bytes
+    from unseen.figures.style import render_png
     from unseen.runs.shift_check_inputs import ShiftCheckData, compared_features
     from unseen.shifts.episodes import EPISODES, SHOTS
     from unseen.shifts.shift_check import ShiftCheckSettings, check_shift
@@ -72,7 +73,7 @@ def shift_check(
     with progress_bar("checking", total=1) as bar:
         result = check_shift(data, settings, progress=bar.set)
     # The picture is written last and in one step: an interrupted check leaves no file.
-    write_bytes(out, shift_check_png(result))
+    write_bytes(out, render_png(lambda: shift_check_figure(result)))
     if as_json:
         typer.echo(json.dumps(result.to_mapping(), indent=2))
     else:

@@ -103,18 +103,18 @@ def _ladder_settings(
 ) -> "LadderSettings":
     from unseen.core.config import as_record
     from unseen.core.errors import ConfigError
-    from unseen.shifts import PUBLISHED_LADDERS, LadderSettings, SwapSchedule
+    from unseen.shifts import PUBLISHED_LADDERS, LadderSettings
 
-    schedule = SwapSchedule()
+    settings = LadderSettings(rungs=rungs)
     if rungs == ["published"]:
         name = as_record(data, "data")["name"]
         if name not in PUBLISHED_LADDERS:
             raise ConfigError(
                 f"no ladder of {name} was published", hint=f"State --rungs, or use {', '.join(PUBLISHED_LADDERS)}."
             )
-        schedule, rungs = PUBLISHED_LADDERS[name].schedule, list(PUBLISHED_LADDERS[name].steps)
-    schedule = replace(schedule, **{key: value for key, value in swap_options.items() if value is not None})
-    return LadderSettings(schedule=schedule, rungs=rungs)
+        settings = PUBLISHED_LADDERS[name]
+    stated = {key: value for key, value in swap_options.items() if value is not None}
+    return replace(settings, schedule=replace(settings.schedule, **stated))
 
 
 def _by_swaps(pooled: "Pooled", *, settings: "LadderSettings") -> "Ladder":

@@ -35,12 +35,11 @@ def study(
         run_cell,
         run_study,
     )
-    from unseen.studies.plan_files import study_folder
 
     screen = console()
     loaded = load_plan(plan, data, ladder=ladder)
     check_analyses(loaded.analyses)
-    folder = out or study_folder(loaded.name)
+    folder = out or Path("out") / loaded.name
     prepared = prepare_study(loaded, folder, cache=cache)
     cells = plan_cells(prepared)
     executor = LocalExecutor(run_cell, workers=workers)

@@ -21,30 +21,36 @@ def _temporary_beside(path: Path) -> Path:
     return path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make the content of a file, or the renames in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file atomically and durably: a kill or a power cut leaves the old content or the new."""
+@contextmanager
+def temporary_file(path: Path) -> Iterator[Path]:
+    """A new name in the same folder, for a file that is then renamed to `path`; otherwise it is removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary_beside(path)
     try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace a file atomically and durably: a kill or a power cut leaves the old content or the new."""
+    with temporary_file(path) as temporary:
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         fault("files.before_rename")
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def write_text(path: Path, content: str) -> None:
@@ -80,15 +86,14 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield temporary
         for file in sorted(temporary.rglob("*")):
             if file.is_file():
-                with open(file, "rb") as opened:
-                    os.fsync(opened.fileno())
-        sync_folder(temporary)
+                sync(file)
+        sync(temporary)
         fault("folder.before_rename")
         old = _temporary_beside(path)
         if path.exists():
             os.replace(path, old)
         os.replace(temporary, path)
-        sync_folder(path.parent)
+        sync(path.parent)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -9,11 +9,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def identity(pid: int | None = None) -> str:
@@ -52,14 +55,12 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], workers:
     one of them is raised here and ends the others.
     """
     if workers == 1 or len(items) < 2:
-        for index, item in enumerate(items):
-            yield index, work(item)
+        yield from enumerate(map(work, items))
         return
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
-    with ProcessPoolExecutor(
-        min(workers, len(items)), mp_context=context, initializer=_initialise, initargs=(os.getpid(),)
-    ) as pool:
+    initialise = partial(_initialise, os.getpid())
+    with ProcessPoolExecutor(min(workers, len(items)), mp_context=context, initializer=initialise) as pool:
         indices = {pool.submit(work, item): index for index, item in enumerate(items)}
         try:
             for future in as_completed(indices):
@@ -78,8 +79,7 @@ def _initialise(parent: int) -> None:
     """Initialise a process of the pool: only the parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(parent)
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[variable] = "1"
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
 

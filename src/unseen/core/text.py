@@ -4,34 +4,27 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 
-BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
+_SIGNS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
+_NONCHARACTERS = [plane + last for plane in range(0, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF)]
+_UNFIT = [*range(0x80, 0xA0), *range(0xD800, 0xE000), *range(0xFDD0, 0xFDF0), *_NONCHARACTERS]
+_BIDIRECTIONAL = [*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C]
+_VISIBLE = _SIGNS | dict.fromkeys(_UNFIT, "\ufffd")
+_ON_ONE_LINE = _VISIBLE | dict.fromkeys(_BIDIRECTIONAL, "\ufffd") | {0x2028: "␊", 0x2029: "␊"}
+_ON_LINES = {code: sign for code, sign in _VISIBLE.items() if chr(code) not in "\n\t"}
 
 
-def clean(text: str, *, keep: str = "\n\t") -> str:
+def clean(text: str) -> str:
     """The string with a visible sign for each control character; lone surrogates, which no file can hold, are replaced.
 
     >>> clean("a" + chr(0) + "b" + chr(27))
     'a␀b␛'
     """
-    if text.isprintable():
-        return text
-    return "".join(letter if letter in keep else _visible(letter) for letter in text)
-
-
-def _visible(letter: str) -> str:
-    code = ord(letter)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    is_unfit = 0x80 <= code < 0xA0 or 0xD800 <= code < 0xE000 or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code < 0xFDF0
-    return "\ufffd" if is_unfit else letter
+    return text.translate(_ON_LINES)
 
 
 def plain(text: str) -> str:
     """The string on one line, for terminals and tables: line breaks and direction marks become visible too."""
-    text = clean(text, keep="").replace("\u2028", "␊").replace("\u2029", "␊")
-    return text.translate(dict.fromkeys(BIDIRECTIONAL, "\ufffd"))
+    return text.translate(_ON_ONE_LINE)
 
 
 def cut(text: str, limit: int) -> str:
@@ -85,9 +78,8 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     if seconds < 60:
         return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
-    return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60} min"
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def listed(words: Iterable[str]) -> str:

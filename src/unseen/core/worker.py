@@ -1,9 +1,8 @@
 """The process that runs the cells of a study, one after another, and sends back their results.
 
 It exchanges JSON lines with the executor that started it (`unseen.studies.executors.local`): jobs arrive on standard
-input, messages leave on what was standard output. It does not know the store, and it ends with its parent, however
-that ends. It lives in `core` because it must start quickly: it imports nothing heavy before the function that runs a
-cell does.
+input, messages (of a `kind` in `unseen.studies.executors.base`) leave on what was standard output. It ends with its
+parent, however that ends. It lives in `core` to start quickly: importing it imports nothing heavy.
 """
 
 import importlib
@@ -84,7 +83,7 @@ class MessageWriter:
         now = time.monotonic()
         if now - self._last_progress >= SECONDS_BETWEEN_PROGRESS:
             self._last_progress = now
-            self.send({"progress": {"done": done, "total": total, "message": message}})
+            self.send({"kind": "Progressed", "done": done, "total": total, "message": message})
 
 
 def run_job(run_cell: RunCell, job: CellJob, messages: MessageWriter) -> bool:
@@ -102,13 +101,14 @@ def run_job(run_cell: RunCell, job: CellJob, messages: MessageWriter) -> bool:
         except (TypeError, ValueError) as problem:
             raise ConfigError(f"a cell must return JSON without NaN or infinity ({problem})") from problem
     except UnseenError as problem:
-        messages.send({"cell": job.cell, "error": problem.message, "is_final": True})
+        messages.send({"kind": "Failed", "cell": job.cell, "error": problem.message, "is_final": True})
         return True
     except Exception as problem:
         traceback.print_exc()
-        messages.send({"cell": job.cell, "error": f"{type(problem).__name__}: {problem}", "is_final": False})
+        error = f"{type(problem).__name__}: {problem}"
+        messages.send({"kind": "Failed", "cell": job.cell, "error": error, "is_final": False})
         return False
-    messages.send({"cell": job.cell, "result": dict(result)})
+    messages.send({"kind": "Finished", "cell": job.cell, "result": dict(result)})
     return True
 
 
@@ -139,7 +139,7 @@ def main() -> None:
     run_cell: RunCell = getattr(importlib.import_module(start["module"]), start["function"])
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(start["threads"])
-    messages.send({"ready": True})
+    messages.send({"kind": "Ready"})
     while (job := jobs.get()) != END:
         if not run_job(run_cell, CellJob.from_message(job), messages):
             break

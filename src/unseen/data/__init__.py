@@ -7,9 +7,8 @@ from unseen.data.batches import evaluation_batches as evaluation_batches
 from unseen.data.batches import make_loader as make_loader
 from unseen.data.catalogue import Catalogue as Catalogue
 from unseen.data.catalogue import ItemReader as ItemReader
+from unseen.data.catalogue import load_catalogue as load_catalogue
 from unseen.data.decoding import decode as decode
-from unseen.data.factory import load_catalogue as load_catalogue
-from unseen.data.factory import split_catalogue as split_catalogue
 from unseen.data.integrity import IntegrityReport as IntegrityReport
 from unseen.data.integrity import check_images as check_images
 from unseen.data.integrity import check_integrity as check_integrity
@@ -30,6 +29,7 @@ from unseen.data.splits import ByGroups as ByGroups
 from unseen.data.splits import FirstClasses as FirstClasses
 from unseen.data.splits import Predefined as Predefined
 from unseen.data.splits import Split as Split
+from unseen.data.splits import split_catalogue as split_catalogue
 from unseen.data.transforms import Crop as Crop
 from unseen.data.transforms import Plain as Plain
 from unseen.data.transforms import Transform as Transform

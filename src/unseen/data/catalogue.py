@@ -1,21 +1,25 @@
 """A catalogue: the items of a data set with their classes, before any content is loaded."""
 
+import logging
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
 from PIL.Image import Image
 
-from unseen.core.config import hash_of
+from unseen.core import registry
+from unseen.core.config import build, hash_of
 from unseen.core.errors import DataError
 
 Kind = Literal["image files", "images in memory", "features"]
 SmallClasses = Literal["refuse", "drop", "keep"]
 
 SIDES = ("train", "validation", "test")
+
+_log = logging.getLogger("unseen")
 
 
 class ItemReader(Protocol):
@@ -36,30 +40,18 @@ class ItemReader(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Catalogue:
-    """Items, their class labels and optional metadata.
-
-    =============  ====================================================================================
-    reader         reads the content of the items
-    labels         class of each item, an index into `class_names` (int64)
-    ids            unique name of each item: a path below the root, or "U+0416 DejaVuSans-Bold"
-    class_groups   group of each class (script, product category), if the data set has groups
-    fixed_split    "train", "validation" or "test" for each item, if the data set defines a split
-    is_query,      which items are queries and which are in the gallery, if the data set says so
-    is_gallery     (In-Shop)
-    notes          remarks for the user, logged when the catalogue is loaded
-    =============  ====================================================================================
-    """
+    """Items, their class labels and optional metadata."""
 
     name: str
     reader: ItemReader
-    labels: np.ndarray
+    labels: np.ndarray  # class of each item, an index into `class_names` (int64)
     class_names: tuple[str, ...]
-    ids: tuple[str, ...]
-    class_groups: tuple[str, ...] | None = None
-    fixed_split: np.ndarray | None = None
-    is_query: np.ndarray | None = None
-    is_gallery: np.ndarray | None = None
-    notes: tuple[str, ...] = field(default=())
+    ids: tuple[str, ...]  # unique name of each item: a path below the root, or "U+0416 DejaVuSans-Bold"
+    class_groups: tuple[str, ...] | None = None  # script or product category, if the data set has groups
+    fixed_split: np.ndarray | None = None  # "train", "validation" or "test", if the data set defines a split
+    is_query: np.ndarray | None = None  # which items are queries, and which are in the gallery,
+    is_gallery: np.ndarray | None = None  # if the data set says so (In-Shop)
+    notes: tuple[str, ...] = ()  # remarks for the user, logged when the catalogue is loaded
 
     def __post_init__(self) -> None:
         assert len(self.labels) == len(self.ids) == len(self.reader), "labels, ids and reader differ in length"
@@ -88,10 +80,7 @@ class Catalogue:
 
     @property
     def features(self) -> np.ndarray:
-        """The cached features, (items, dimensions).
-
-        Raises:  `DataError` for a catalogue of images
-        """
+        """The cached features (items, dimensions); `DataError` for a catalogue of images."""
         features = getattr(self.reader, "features", None)
         if not isinstance(features, np.ndarray):
             raise DataError(f"{self.name} holds no cached features", got=self.reader.kind)
@@ -101,6 +90,17 @@ class Catalogue:
         """Return one line with the number of items, classes and groups."""
         groups = f" in {len(set(self.class_groups))} groups" if self.class_groups else ""
         return f"{self.name}: {len(self):,} {self.reader.kind}, {len(self.class_names):,} classes{groups}"
+
+
+def load_catalogue(record: str | Mapping[str, object]) -> Catalogue:
+    """Load the data set that a record describes: `"folder=my/birds"` or `{"name": "folder", "path": "my/birds"}`.
+
+    The catalogue's notes (counts that differ from the published ones, classes left out) are logged as warnings.
+    """
+    catalogue: Catalogue = build(registry.data, record)
+    for note in catalogue.notes:
+        _log.warning("note on %s: %s", catalogue.name, note)
+    return catalogue
 
 
 def sort_class_names(names: set[str]) -> tuple[str, ...]:
@@ -115,15 +115,27 @@ def sort_class_names(names: set[str]) -> tuple[str, ...]:
         return tuple(sorted(names))
 
 
-def encode_labels(classes: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the sorted class names and the label of each item, from the class name of each item.
+def encode_labels(
+    owner: str, classes: Sequence[str], groups: Sequence[str] | None = None
+) -> tuple[tuple[str, ...], np.ndarray, tuple[str, ...] | None]:
+    """Return sorted class names, the label of each item and the group of each class, from class and group of each item.
 
-    >>> encode_labels(["wren", "owl", "wren"])
-    (('owl', 'wren'), array([1, 0, 1]))
+    >>> encode_labels("birds", ["wren", "owl", "wren"], ["songbird", "raptor", "songbird"])
+    (('owl', 'wren'), array([1, 0, 1]), ('raptor', 'songbird'))
     """
     class_names = sort_class_names(set(classes))
     label_of = {name: label for label, name in enumerate(class_names)}
-    return class_names, np.array([label_of[name] for name in classes], np.int64)
+    labels = np.array([label_of[name] for name in classes], np.int64)
+    if groups is None:
+        return class_names, labels, None
+    group_of: dict[str, str] = {}
+    for name, group in zip(classes, groups, strict=True):
+        if group_of.setdefault(name, group) != group:
+            raise DataError(
+                f"{owner}: class '{name}' has items of two groups, '{group_of[name]}' and '{group}'",
+                hint="All items of a class must have the same group.",
+            )
+    return class_names, labels, tuple(group_of[name] for name in class_names)
 
 
 def apply_small_class_policy(owner: str, classes: Sequence[str], policy: SmallClasses) -> tuple[list[int], list[str]]:
@@ -148,20 +160,6 @@ def apply_small_class_policy(owner: str, classes: Sequence[str], policy: SmallCl
     if small and policy == "keep":
         notes.append(f"classes with a single item: {len(small):,}")
     return [position for position, name in enumerate(classes) if name not in dropped], notes
-
-
-def groups_of_classes(
-    owner: str, class_names: Sequence[str], classes: Sequence[str], groups: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the group of each class from the class and the group of each item; a class has one group."""
-    group_of: dict[str, str] = {}
-    for name, group in zip(classes, groups, strict=True):
-        if group_of.setdefault(name, group) != group:
-            raise DataError(
-                f"{owner}: class '{name}' has items of two groups, '{group_of[name]}' and '{group}'",
-                hint="All items of a class must have the same group.",
-            )
-    return tuple(group_of[name] for name in class_names)
 
 
 def quoted(names: Sequence[str], kind: str = "class", plural: str = "classes", limit: int = 3) -> str:

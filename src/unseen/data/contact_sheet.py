@@ -1,6 +1,7 @@
 """Contact sheet: a few images of a few classes on one picture, to see at a glance what the data looks like."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -62,12 +63,9 @@ def _side(split: Split | None, members: np.ndarray) -> str:
 
 def _cell(catalogue: Catalogue, index: int) -> Image.Image:
     cell = Image.new("RGB", (_CELL, _CELL), _PALE)
-    try:
+    with suppress(DataError):
         image = catalogue.reader.image(index)
-    except DataError:
-        image = None
-    if image is None:
-        return cell
-    image.thumbnail((_CELL, _CELL))
-    cell.paste(image, ((_CELL - image.width) // 2, (_CELL - image.height) // 2))
+        if image is not None:
+            image.thumbnail((_CELL, _CELL))
+            cell.paste(image, ((_CELL - image.width) // 2, (_CELL - image.height) // 2))
     return cell

@@ -16,6 +16,7 @@ LARGEST_FILE = 64 * 10**6
 LARGEST_IMAGE = 50 * 10**6
 # A larger JPEG is decoded at half its size, which is still more than any network here needs.
 HALVED_ABOVE = 16 * 10**6
+_TOO_MANY = f"more than {LARGEST_IMAGE // 10**6} megapixels"
 
 
 def decode(path: Path) -> Image.Image:
@@ -36,20 +37,18 @@ def decode(path: Path) -> Image.Image:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise _Refused("it is not a file")
+            raise ValueError("it is not a file")
         if status.st_size == 0:
-            raise _Refused("the file is empty")
+            raise ValueError("the file is empty")
         if status.st_size > LARGEST_FILE:
-            raise _Refused(f"the file has {status.st_size:,} bytes, more than {LARGEST_FILE:,}")
+            raise ValueError(f"the file has {status.st_size:,} bytes, more than {LARGEST_FILE:,}")
         with warnings.catch_warnings(), open(path, "rb") as file:
             warnings.simplefilter("ignore")  # about metadata; problems with pixels raise
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=FORMATS) as image:
                 return _load(image)
-    except _Refused as problem:
-        reason = str(problem)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        reason = _too_many_pixels()
+        reason = f"its pixels are {_TOO_MANY}"
     except UnidentifiedImageError:
         reason = f"it is not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
     except MemoryError:
@@ -59,19 +58,10 @@ def decode(path: Path) -> Image.Image:
     raise DataError(f"cannot decode {path}: {reason}") from None
 
 
-class _Refused(Exception):
-    """Why a file is not decoded."""
-
-
-def _too_many_pixels(size: tuple[int, int] | None = None) -> str:
-    stated = f"{size[0]:,} x {size[1]:,} pixels are" if size else "its pixels are"
-    return f"{stated} more than {LARGEST_IMAGE // 10**6} megapixels"
-
-
 def _load(image: Image.Image) -> Image.Image:
     width, height = image.size
     if width * height > LARGEST_IMAGE:
-        raise _Refused(_too_many_pixels(image.size))
+        raise ValueError(f"{width:,} x {height:,} pixels are {_TOO_MANY}")
     if width * height > HALVED_ABOVE:
         image.draft(None, (width // 2, height // 2))  # does nothing unless the file is a JPEG
     image.load()
@@ -85,7 +75,11 @@ def _load(image: Image.Image) -> Image.Image:
 
 def _as_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
-        return Image.fromarray(_eight_bit(np.asarray(image).astype(np.uint32))).convert("RGB")
+        # Pillow's own conversion clips values above 255; this is value / 257, rounded, in place to save memory.
+        values = np.asarray(image).astype(np.uint32)
+        values += 128
+        values //= 257
+        return Image.fromarray(values.astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
         if image.mode != "RGBA":
             converted = image.convert("RGBA")
@@ -93,10 +87,3 @@ def _as_rgb(image: Image.Image) -> Image.Image:
             image = converted
         image.paste((255, 255, 255, 255), mask=ImageChops.invert(image.getchannel("A")))
     return image.convert("RGB")
-
-
-def _eight_bit(values: np.ndarray) -> np.ndarray:
-    # Pillow's own conversion clips values above 255; this is value / 257, rounded, in place to save memory.
-    values += 128
-    values //= 257
-    return values.astype(np.uint8)

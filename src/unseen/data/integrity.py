@@ -16,7 +16,6 @@ from unseen.core.errors import DataError
 from unseen.core.files import sha256_of
 from unseen.data.batches import make_loader
 from unseen.data.catalogue import SIDES, Catalogue
-from unseen.data.checksums import record_checksums
 from unseen.data.decoding import decode
 from unseen.data.item_readers import ImageFiles
 from unseen.data.splits import Split
@@ -29,25 +28,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class IntegrityReport:
-    """What a check of a catalogue's files found; numbers are positions in the catalogue.
-
-    ===========  =================================================================================
-    broken       one message per broken file, with path and reason
-    altered      files whose content changed although size and modification time did not
-    duplicates   groups of intact images with the same pixels
-    crossing     groups of duplicates on both sides of the split
-    confused     groups of duplicates in more than one class
-    record       the file with the recorded checksums of all intact images
-    ===========  =================================================================================
-    """
+    """What a check of a catalogue's files found; groups and positions are of items of the catalogue."""
 
     files: int
-    broken: tuple[str, ...]
-    altered: tuple[int, ...]
-    duplicates: tuple[tuple[int, ...], ...]
-    crossing: tuple[tuple[int, ...], ...]
-    confused: tuple[tuple[int, ...], ...]
-    record: Path
+    broken: tuple[str, ...]  # one message per broken file, with path and reason
+    altered: tuple[int, ...]  # files whose content changed although size and modification time did not
+    duplicates: tuple[tuple[int, ...], ...]  # groups of intact images with the same pixels
+    crossing: tuple[tuple[int, ...], ...]  # groups of duplicates on both sides of the split
+    confused: tuple[tuple[int, ...], ...]  # groups of duplicates in more than one class
+    record: Path  # the file with the recorded checksums of all intact images
 
 
 @dataclass(frozen=True)
@@ -74,13 +63,7 @@ def check_integrity(
     earlier = reader.checksums()
     hashes = _for_each_file(partial(_hash_file, reader), range(len(reader)), workers=workers, quiet=quiet)
     intact = [index for index, file in enumerate(hashes) if file.problem is None]
-    record = record_checksums(
-        reader.root,
-        [reader.paths[index] for index in intact],
-        reader.sizes[intact],
-        reader.times[intact],
-        [hashes[index].content for index in intact],
-    )
+    record = reader.record_checksums({index: hashes[index].content for index in intact})
     duplicates = groups_of_equal({index: hashes[index].pixels for index in intact})
     sides = np.full(len(catalogue), "", "<U10")
     for side in SIDES if split is not None else ():
@@ -88,9 +71,7 @@ def check_integrity(
     return IntegrityReport(
         files=len(hashes),
         broken=tuple(file.problem for file in hashes if file.problem is not None),
-        altered=tuple(
-            index for index, known in enumerate(earlier) if known is not None and known != hashes[index].content
-        ),
+        altered=tuple(index for index, known in enumerate(earlier) if known not in (None, hashes[index].content)),
         duplicates=duplicates,
         crossing=tuple(group for group in duplicates if len(set(sides[list(group)]) - {""}) > 1),
         confused=tuple(group for group in duplicates if len(set(catalogue.labels[list(group)])) > 1),
@@ -99,11 +80,7 @@ def check_integrity(
 
 
 def check_images(
-    catalogue: Catalogue,
-    indices: Sequence[int] | np.ndarray | None = None,
-    *,
-    workers: int = 0,
-    quiet: bool = False,
+    catalogue: Catalogue, indices: Sequence[int] | np.ndarray | None = None, *, workers: int = 0, quiet: bool = False
 ) -> None:
     """Decode all image files (or those of `indices`) once, so that a broken one is found before a run starts.
 

@@ -2,14 +2,17 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from unseen.core.config import hash_of
 from unseen.core.errors import DataError
+from unseen.core.files import read_json, write_json
+from unseen.core.folders import cache_folder
 from unseen.data.catalogue import Kind
-from unseen.data.checksums import recorded_checksums
 from unseen.data.decoding import decode
 
 
@@ -48,6 +51,8 @@ class ImagesInMemory:
 class ImageFiles:
     """Image files below a root; sizes and modification times are recorded once, so that a later change is noticed.
 
+    `unseen data check` records checksums, which identify the data by content instead of dates.
+
     Raises:  `DataError` when a file is missing or cannot be accessed
     """
 
@@ -69,8 +74,21 @@ class ImageFiles:
         return self.root / self.paths[index]
 
     def checksums(self) -> list[str | None]:
-        """Return the SHA-256 of each file as `unseen data check` recorded it, None where the file changed since."""
-        return recorded_checksums(self.root, self.paths, self.sizes, self.times)
+        """Return the recorded SHA-256 of each file; None if there is none, or if size or time changed since."""
+        entries = self._recorded()
+        checksums: list[str | None] = []
+        for path, size, time in zip(self.paths, self.sizes.tolist(), self.times.tolist(), strict=True):
+            known, _, checksum = entries.get(_utf8(path), "").rpartition(" ")
+            checksums.append(checksum if known == f"{size} {time}" else None)
+        return checksums
+
+    def record_checksums(self, checksums: Mapping[int, str]) -> Path:
+        """Record the SHA-256 of the files at these indices, beside those of other files below the same root."""
+        entries = self._recorded()
+        for index, checksum in checksums.items():
+            entries[_utf8(self.paths[index])] = f"{self.sizes[index]} {self.times[index]} {checksum}"
+        write_json(self._record, entries)
+        return self._record
 
     def content_hash(self) -> str:
         """Return a hash of the recorded checksums, the same for a copy; without them, of sizes and times.
@@ -91,12 +109,28 @@ class ImageFiles:
         """Return the item as an RGB image; `DataError` if it cannot be decoded completely."""
         return decode(self.path(index))
 
+    @property
+    def _record(self) -> Path:
+        return cache_folder() / "sums" / f"{hash_of(_utf8(str(self.root.resolve())))}.json"
+
+    def _recorded(self) -> dict[str, str]:
+        try:
+            return dict(read_json(self._record)) if self._record.exists() else {}
+        except DataError as problem:
+            hint = "Remove that file and run unseen data check again to record the checksums."
+            raise DataError(problem.message, hint=hint) from None
+
     def _size_and_time(self, index: int) -> tuple[int, int]:
         try:
             status = os.stat(f"{self.root}/{self.paths[index]}")  # much faster than a Path when there are many files
         except OSError as problem:
             raise DataError(f"{self.path(index)} cannot be read: {problem.strerror}") from None
         return status.st_size, status.st_mtime_ns
+
+
+def _utf8(path: str) -> str:
+    # A file name may hold bytes that are not valid UTF-8, which JSON cannot represent.
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class FeatureArray:

@@ -35,22 +35,13 @@ ComputeRows = Callable[[Sequence[range]], Iterator[np.ndarray]]
 
 @dataclass(frozen=True)
 class RowCache:
-    """Rows on disk.
+    """Rows on disk."""
 
-    ============  =====================================================================
-    folder        folder that holds the caches
-    key           everything that determines the rows, as plain values
-    shape         (rows, ...)
-    dtype         NumPy name of the stored type
-    description   for messages: "activations at blocks.5"
-    ============  =====================================================================
-    """
-
-    folder: Path
-    key: Record
-    shape: tuple[int, ...]
-    dtype: str
-    description: str
+    folder: Path  # that holds the caches
+    key: Record  # everything that determines the rows, as plain values
+    shape: tuple[int, ...]  # (rows, ...)
+    dtype: str  # NumPy name of the stored type
+    description: str  # for messages: "activations at blocks.5"
 
     @cached_property
     def path(self) -> Path:
@@ -85,10 +76,8 @@ def cached_rows(
 ) -> np.ndarray:
     """Return the memory-mapped rows of a cache after computing those that are missing.
 
-    ========  =========================================================================================
-    compute   returns the rows of each requested range, one array per range, in order
-    needed    positions of the rows to fill in, all if None; blocks without any of them are left out
-    ========  =========================================================================================
+    `compute` returns the rows of each requested range, one array per range, in order. `needed` holds the positions of
+    the rows to fill in, all if None; blocks without any of them are left out.
 
     Two processes that need the same rows do not both compute them: the second waits for the first.
 
@@ -96,11 +85,8 @@ def cached_rows(
     """
     cache.path.mkdir(parents=True, exist_ok=True)
     blocks = cache.blocks(needed)
-
-    def report_waiting() -> None:
-        _report(f"waiting for another process that is caching {cache.description}", quiet)
-
-    with exclusive(cache.path / "lock", when_busy=report_waiting):
+    waiting = f"waiting for another process that is caching {cache.description}"
+    with exclusive(cache.path / "lock", when_busy=lambda: _report(waiting, quiet)):
         missing = _missing_blocks(cache, blocks, quiet)
         # Rows that were not needed yet are a hole in the file, which uses no disk space.
         os.truncate(cache.path / "rows.npy", len(cache.header) + cache.shape[0] * cache.row_bytes)
@@ -113,13 +99,9 @@ def cached_rows(
 class CachedRows:
     """Reads items from cached rows: one plain view of every item, and augmented views of some.
 
-    ==========  ==================================================================================
-    origin      reader of the items that were put through a network
-    plain       one row per item without augmentation, filled in at `indices`
-    views       further arrays of rows, one per augmentation, filled in at `augmented`
-    ==========  ==================================================================================
-
-    Evaluation uses the plain view. Training uses all views; the item's random key selects one.
+    `plain` has one row per item of `origin` without augmentation, filled in at `indices`; each array of `views` has one
+    per augmented item, filled in at `augmented`. Evaluation uses the plain view. Training uses all views; the item's
+    random key selects one.
     """
 
     kind: Kind = "features"
@@ -208,7 +190,13 @@ def _checksums(folder: Path) -> dict[int, str]:
 
 def _fill(cache: RowCache, blocks: list[range], missing: list[range], compute: ComputeRows, quiet: bool) -> None:
     count, lacking = sum(map(len, blocks)), sum(map(len, missing))
-    _check_space(cache, lacking * cache.row_bytes)
+    wanted, free = lacking * cache.row_bytes, shutil.disk_usage(cache.path).free
+    if free < wanted:
+        raise DataError(
+            f"the cache of {cache.description} needs {_megabytes(wanted)} and the disk of {cache.path} has "
+            f"{_megabytes(free)}",
+            hint="Set --cache to a folder on another disk, or use fewer views.",
+        )
     size = f"{' x '.join(map(str, cache.shape[1:]))} in {cache.dtype}: {_megabytes(count * cache.row_bytes)}"
     _report(f"caching {cache.description} ({count:,} x {size}) in {cache.path}", quiet)
     with (
@@ -234,16 +222,6 @@ def _fill(cache: RowCache, blocks: list[range], missing: list[range], compute: C
             checksums.flush()
             fault("cache.after_sum")
             bar.advance(len(block))
-
-
-def _check_space(cache: RowCache, wanted: int) -> None:
-    free = shutil.disk_usage(cache.path).free
-    if free < wanted:
-        raise DataError(
-            f"the cache of {cache.description} needs {_megabytes(wanted)} and the disk of {cache.path} has "
-            f"{_megabytes(free)}",
-            hint="Set --cache to a folder on another disk, or use fewer views.",
-        )
 
 
 def _megabytes(size: int) -> str:

@@ -1,42 +1,34 @@
 """Class splits: which classes are for training, for validation, and for testing on unseen classes."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from unseen.core.checks import check_between, check_count
-from unseen.core.config import hash_of
+from unseen.core.config import build, hash_of
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
 from unseen.core.registry import nearest, split
 from unseen.data.catalogue import SIDES, Catalogue, quoted
 
+_OTHER_SPLITS = "Try the split fraction or classes."
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Split:
-    """Items of a catalogue on three class-disjoint sides; all arrays are sorted positions in the catalogue (int64).
-
-    ===========  =========================================================================
-    validation   may be empty
-    queries      test items used as queries; all of them unless the data set says otherwise
-    gallery      test items that are searched; likewise
-    classes      number of classes on each side
-    fingerprint  hash of the ids on each side
-    facts        further numbers about the split, such as the distance between its sides
-    ===========  =========================================================================
-    """
+    """Items of a catalogue on three class-disjoint sides; all arrays are sorted positions in the catalogue (int64)."""
 
     name: str
     train: np.ndarray
-    validation: np.ndarray
+    validation: np.ndarray  # may be empty
     test: np.ndarray
-    queries: np.ndarray
-    gallery: np.ndarray
-    classes: dict[str, int]
-    fingerprint: str
-    facts: dict[str, Any] = field(default_factory=dict)
+    queries: np.ndarray  # test items used as queries, and test items that are searched:
+    gallery: np.ndarray  # all of them unless the data set says otherwise
+    classes: dict[str, int]  # number of classes on each side
+    fingerprint: str  # hash of the ids on each side
+    facts: dict[str, Any] = field(default_factory=dict)  # further numbers, such as the distance between the sides
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the number of images and classes on each side."""
@@ -52,12 +44,7 @@ class Split:
 
 
 def split_by_classes(
-    catalogue: Catalogue,
-    name: str,
-    *,
-    train: Collection[int],
-    validation: Collection[int],
-    test: Collection[int],
+    catalogue: Catalogue, name: str, *, train: Iterable[int], validation: Iterable[int], test: Iterable[int]
 ) -> Split:
     """Split a catalogue by the labels on each side; classes on no side are left out.
 
@@ -65,19 +52,19 @@ def split_by_classes(
     """
     classes = {"train": set(train), "validation": set(validation), "test": set(test)}
     counts = _check_sides(catalogue, name, classes)
-    items = {side: np.flatnonzero(np.isin(catalogue.labels, sorted(labels))) for side, labels in classes.items()}
+    items: dict[str, Any] = {
+        side: np.flatnonzero(np.isin(catalogue.labels, sorted(labels))) for side, labels in classes.items()
+    }
     items["queries"] = _marked(catalogue, name, items["test"], catalogue.is_query, "query")
     items["gallery"] = _marked(catalogue, name, items["test"], catalogue.is_gallery, "gallery")
-    return Split(
-        name=name,
-        classes=counts,
-        fingerprint=hash_of({part: [catalogue.ids[item] for item in positions] for part, positions in items.items()}),
-        train=items["train"],
-        validation=items["validation"],
-        test=items["test"],
-        queries=items["queries"],
-        gallery=items["gallery"],
-    )
+    fingerprint = hash_of({part: [catalogue.ids[item] for item in positions] for part, positions in items.items()})
+    return Split(name=name, classes=counts, fingerprint=fingerprint, **items)
+
+
+def split_catalogue(catalogue: Catalogue, record: str | Mapping[str, object]) -> Split:
+    """Split a catalogue as a record describes: `"fraction:train=0.5"` or `{"name": "given"}`."""
+    result: Split = build(split, record)(catalogue)
+    return result
 
 
 def shuffle_classes(catalogue: Catalogue, labels: Iterable[int], seed: int, purpose: str) -> list[int]:
@@ -88,24 +75,40 @@ def shuffle_classes(catalogue: Catalogue, labels: Iterable[int], seed: int, purp
     return sorted(labels, key=lambda label: derive(seed, f"{purpose}/{catalogue.class_names[label]}"))
 
 
-def hold_out_validation(
-    catalogue: Catalogue, name: str, labels: Collection[int], share: float, seed: int
-) -> tuple[list[int], list[int]]:
-    """Divide training classes into training and validation classes, at least 2 of the latter unless the share is 0."""
-    if share == 0:
-        return sorted(labels), []
-    count = max(2, round(share * len(labels)))
-    if len(labels) - count < 2:
-        raise DataError(
-            f"split '{name}': {len(labels)} training classes are too few to hold out {count} of them for validation",
-            hint="Set validation=0 or add training classes.",
-        )
-    order = shuffle_classes(catalogue, labels, seed, "validation")
-    return sorted(order[count:]), sorted(order[:count])
+class _Holdout:
+    """A split that holds out a share of its training classes for validation."""
+
+    def __init__(self, *, validation: float = 0.15, seed: int = 0) -> None:
+        owner = type(self).__name__
+        check_between(owner, "validation", validation, 0, 0.9)
+        check_count(owner, "seed", seed, at_least=0)
+        self.validation: float | list[str | int] = validation
+        self.seed = seed
+
+    def _split(self, catalogue: Catalogue, name: str, train: Collection[int], test: Collection[int]) -> Split:
+        """Move a share of the training classes, at least 2, to validation; none if the share is 0."""
+        # Checked before the draw: otherwise a class on both sides would be noticed only with some seeds.
+        _check_sides(catalogue, name, {"train": set(train), "validation": set(), "test": set(test)})
+        assert not isinstance(self.validation, list), "classes that are listed by name are not drawn"
+        count = max(2, round(self.validation * len(train))) if self.validation else 0
+        if count and len(train) - count < 2:
+            raise DataError(
+                f"split '{name}': {len(train)} training classes are too few to hold out {count} of them for validation",
+                hint="Set validation=0 or add training classes.",
+            )
+        order = shuffle_classes(catalogue, train, self.seed, "validation")
+        return split_by_classes(catalogue, name, train=order[count:], validation=order[:count], test=test)
+
+
+class _ShareOfClasses(_Holdout):
+    def __init__(self, *, train: float = 0.5, validation: float = 0.15, seed: int = 0) -> None:
+        check_between(type(self).__name__, "train", train, 0, 1)
+        super().__init__(validation=validation, seed=seed)
+        self.train = train
 
 
 @split("fraction")
-class ByFraction:
+class ByFraction(_ShareOfClasses):
     """A random share of the classes for training and validation, the rest for testing.
 
     ===========  ====================================================================================
@@ -115,44 +118,31 @@ class ByFraction:
     ===========  ====================================================================================
     """
 
-    def __init__(self, *, train: float = 0.5, validation: float = 0.15, seed: int = 0) -> None:
-        check_between("ByFraction", "train", train, 0, 1)
-        _check_validation("ByFraction", validation, seed)
-        self.train, self.validation, self.seed = train, validation, seed
-
     def __call__(self, catalogue: Catalogue) -> Split:
         """Split a catalogue."""
         name = f"fraction {self.train:g} seed {self.seed}"
         order = shuffle_classes(catalogue, range(len(catalogue.class_names)), self.seed, "split")
         count = round(self.train * len(order))
-        return _with_validation(catalogue, name, order[:count], order[count:], self.validation, self.seed)
+        return self._split(catalogue, name, order[:count], order[count:])
 
 
 @split("first")
-class FirstClasses:
+class FirstClasses(_ShareOfClasses):
     """The first classes of the catalogue for training, the others for testing, as papers do on CUB and Cars.
 
-    ===========  ====================================================================================
-    train        share of all classes, rounded down
-    validation   share of the training classes held out at random, at least 2; 0 for none
-    ===========  ====================================================================================
+    Settings as in `ByFraction`; the number of training classes is rounded down.
     """
-
-    def __init__(self, *, train: float = 0.5, validation: float = 0.15, seed: int = 0) -> None:
-        check_between("FirstClasses", "train", train, 0, 1)
-        _check_validation("FirstClasses", validation, seed)
-        self.train, self.validation, self.seed = train, validation, seed
 
     def __call__(self, catalogue: Catalogue) -> Split:
         """Split a catalogue."""
         name = "first" if self.train == 0.5 else f"first {self.train:g}"
         total = len(catalogue.class_names)
         count = int(self.train * total + 1e-9)  # 0.29 * 100 is 28.999999999999996
-        return _with_validation(catalogue, name, range(count), range(count, total), self.validation, self.seed)
+        return self._split(catalogue, name, range(count), range(count, total))
 
 
 @split("classes")
-class ByClasses:
+class ByClasses(_Holdout):
     """Classes by their names; if only one of train and test is set, the other is the rest.
 
     ===========  ====================================================================================
@@ -171,8 +161,8 @@ class ByClasses:
     ) -> None:
         if train is None and test is None:
             raise ConfigError("ByClasses: train or test must list class names", hint="Try classes:test=[name,name].")
-        _check_validation("ByClasses", 0 if isinstance(validation, list) else validation, seed)
-        self.train, self.test, self.validation, self.seed = train, test, validation, seed
+        super().__init__(validation=0 if isinstance(validation, list) else validation, seed=seed)
+        self.train, self.test, self.validation = train, test, validation
 
     def __call__(self, catalogue: Catalogue) -> Split:
         """Split a catalogue."""
@@ -186,11 +176,11 @@ class ByClasses:
         train, test = listed.get("train", rest), listed.get("test", rest)
         if isinstance(self.validation, list):
             return split_by_classes(catalogue, name, train=train, validation=listed["validation"], test=test)
-        return _with_validation(catalogue, name, train, test, self.validation, self.seed)
+        return self._split(catalogue, name, train, test)
 
 
 @split("groups")
-class ByGroups:
+class ByGroups(_Holdout):
     """Whole groups of classes (scripts, categories) for testing, others for training.
 
     ===========  ====================================================================================
@@ -201,68 +191,43 @@ class ByGroups:
     """
 
     def __init__(
-        self,
-        *,
-        test: list[str | int],
-        train: list[str | int] | None = None,
-        validation: float = 0.15,
-        seed: int = 0,
+        self, *, test: list[str | int], train: list[str | int] | None = None, validation: float = 0.15, seed: int = 0
     ) -> None:
-        _check_validation("ByGroups", validation, seed)
-        self.test, self.train, self.validation, self.seed = test, train, validation, seed
+        super().__init__(validation=validation, seed=seed)
+        self.test, self.train = test, train
 
     def __call__(self, catalogue: Catalogue) -> Split:
         """Split a catalogue."""
         name = f"groups {'+'.join(map(str, self.test))}"
         if catalogue.class_groups is None:
-            raise DataError(
-                f"split '{name}': {catalogue.name} has no groups", hint="Try the split fraction or classes."
-            )
+            raise DataError(f"split '{name}': {catalogue.name} has no groups", hint=_OTHER_SPLITS)
         groups = tuple(dict.fromkeys(catalogue.class_groups))
         tested = _positions(name, "group", self.test, groups)
         trained = set(range(len(groups))) - tested
         if self.train is not None:
             trained = _positions(name, "group", self.train, groups)
-        group_of = [groups.index(group) for group in catalogue.class_groups]
-        train = [label for label, group in enumerate(group_of) if group in trained]
-        test = [label for label, group in enumerate(group_of) if group in tested]
-        return _with_validation(catalogue, name, train, test, self.validation, self.seed)
+        group_of = list(enumerate(map(groups.index, catalogue.class_groups)))
+        train = [label for label, group in group_of if group in trained]
+        test = [label for label, group in group_of if group in tested]
+        return self._split(catalogue, name, train, test)
 
 
 @split("given")
-class Predefined:
+class Predefined(_Holdout):
     """The split that the data set itself defines; validation classes are drawn only if it defines none.
 
-    ===========  ====================================================================================
-    validation   share of the training classes held out at random, at least 2; 0 for none; not used
-                 if the data set has a validation side of its own
-    ===========  ====================================================================================
+    `validation` and `seed` as in `ByFraction`.
     """
-
-    def __init__(self, *, validation: float = 0.15, seed: int = 0) -> None:
-        _check_validation("Predefined", validation, seed)
-        self.validation, self.seed = validation, seed
 
     def __call__(self, catalogue: Catalogue) -> Split:
         """Split a catalogue."""
         name = "given"
         if catalogue.fixed_split is None:
-            raise DataError(
-                f"split '{name}': {catalogue.name} defines no split", hint="Try the split fraction or classes."
-            )
+            raise DataError(f"split '{name}': {catalogue.name} defines no split", hint=_OTHER_SPLITS)
         sides = {side: set(catalogue.labels[catalogue.fixed_split == side].tolist()) for side in SIDES}
         if sides["validation"]:
             return split_by_classes(catalogue, name, **sides)
-        return _with_validation(catalogue, name, sides["train"], sides["test"], self.validation, self.seed)
-
-
-def _with_validation(
-    catalogue: Catalogue, name: str, train: Collection[int], test: Collection[int], share: float, seed: int
-) -> Split:
-    # Checked before the draw: otherwise a class on both sides would be noticed only with some seeds.
-    _check_sides(catalogue, name, {"train": set(train), "validation": set(), "test": set(test)})
-    train, validation = hold_out_validation(catalogue, name, train, share, seed)
-    return split_by_classes(catalogue, name, train=train, validation=validation, test=test)
+        return self._split(catalogue, name, sides["train"], sides["test"])
 
 
 def _check_sides(catalogue: Catalogue, name: str, classes: dict[str, set[int]]) -> dict[str, int]:
@@ -293,11 +258,6 @@ def _marked(catalogue: Catalogue, name: str, test: np.ndarray, marks: np.ndarray
     if len(marked) == 0:
         raise DataError(f"split '{name}': no test item of {catalogue.name} is marked as {role}")
     return marked
-
-
-def _check_validation(owner: str, validation: float, seed: int) -> None:
-    check_between(owner, "validation", validation, 0, 0.9)
-    check_count(owner, "seed", seed, at_least=0)
 
 
 def _positions(split_name: str, kind: str, wanted: Sequence[str | int], known: Sequence[str]) -> set[int]:

@@ -44,7 +44,13 @@ def summarize_parts(catalogue: Catalogue, split: Split | None) -> list[PartSumma
         positions |= {side: getattr(split, side) for side in SIDES}
         if len(split.queries) + len(split.gallery) < 2 * len(split.test):
             positions |= {"queries": split.queries, "gallery": split.gallery}
-    return [_part(name, catalogue.labels[chosen]) for name, chosen in positions.items() if len(chosen)]
+    parts = []
+    for name, chosen in positions.items():
+        if len(chosen):
+            sizes = np.unique(catalogue.labels[chosen], return_counts=True)[1]
+            median = float(np.median(sizes))
+            parts.append(PartSummary(name, len(chosen), len(sizes), int(sizes.min()), median, int(sizes.max())))
+    return parts
 
 
 def image_sizes(catalogue: Catalogue, *, quiet: bool = False) -> ImageSizes | None:
@@ -67,11 +73,6 @@ def image_sizes(catalogue: Catalogue, *, quiet: bool = False) -> ImageSizes | No
         commonest=tuple(counts.most_common(3)),
         unreadable=len(reader) - len(sizes),
     )
-
-
-def _part(name: str, labels: np.ndarray) -> PartSummary:
-    counts = np.unique(labels, return_counts=True)[1]
-    return PartSummary(name, len(labels), len(counts), int(counts.min()), float(np.median(counts)), int(counts.max()))
 
 
 def _range(values: np.ndarray) -> tuple[int, int, int]:

@@ -54,12 +54,8 @@ def random_crop(width: int, height: int, *, scale_low: float, generator: torch.G
         aspect = math.exp(math.log(low) + (math.log(high) - math.log(low)) * ratio[attempt])
         crop_width, crop_height = round(math.sqrt(pixels * aspect)), round(math.sqrt(pixels / aspect))
         if 0 < crop_width <= width and 0 < crop_height <= height:
-            return (
-                int(top[attempt] * (height - crop_height + 1)),
-                int(left[attempt] * (width - crop_width + 1)),
-                crop_height,
-                crop_width,
-            )
+            first_row = int(top[attempt] * (height - crop_height + 1))
+            return first_row, int(left[attempt] * (width - crop_width + 1)), crop_height, crop_width
     crop_width = min(width, max(1, round(height * high)))
     crop_height = min(height, max(1, round(width / low)))
     return (height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width
@@ -82,9 +78,7 @@ class Plain:
         if size is not None:
             check_count("Plain", "size", size)
         _check_normalisation("Plain", mean, std)
-        self.size = size
-        self.mean = tuple(mean)
-        self.std = tuple(std)
+        self.size, self.mean, self.std = size, tuple(mean), tuple(std)
         # A missing torchvision is reported now, not in the first batch; and loader workers inherit the import.
         self._table = _channel_table(torchvision_functional(), self.mean, self.std)
 
@@ -126,12 +120,8 @@ class Crop:
         check_above("Crop", "scale_low", scale_low, 0)
         check_between("Crop", "scale_low", scale_low, 0, 1)
         _check_normalisation("Crop", mean, std)
-        self.size = size
-        self.resize = resize
-        self.scale_low = scale_low
-        self.flip = flip
-        self.mean = tuple(mean)
-        self.std = tuple(std)
+        self.size, self.resize, self.scale_low, self.flip = size, resize, scale_low, flip
+        self.mean, self.std = tuple(mean), tuple(std)
         self._table = _channel_table(torchvision_functional(), self.mean, self.std)
 
     def __call__(self, image: Image, key: int | None) -> Tensor:

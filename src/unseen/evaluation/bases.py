@@ -24,14 +24,8 @@ from unseen.evaluation.scores.pair_curves import PairCounts, binned_counts, coun
 from unseen.evaluation.scores.spectra import singular_values, singular_values_without
 from unseen.evaluation.scores.structure import class_sums
 
-TIES = {
-    "expected": "ties: expected value over all orders",
-    "optimistic": "ties: positives first",
-}
-EMPTY = {
-    "zero": "a query without positives counts 0",
-    "skip": "queries without positives are left out",
-}
+TIES = {"expected": "ties: expected value over all orders", "optimistic": "ties: positives first"}
+EMPTY = {"zero": "a query without positives counts 0", "skip": "queries without positives are left out"}
 
 
 @dataclass(frozen=True)
@@ -71,33 +65,15 @@ class EvaluationSet:
         """Whether there are groups to leave out, and intervals are wanted."""
         return self.has_intervals and len(np.unique(self.class_groups[self.classes])) > 1
 
-    def rows_without(self, group: int) -> Integers:
-        """Positions among the rows whose class is not in the group."""
-        return np.flatnonzero(self.class_groups[self.classes] != group)
-
-    def clusters(self, kmeans: KMeans, classes: int) -> Integers:
-        """The cluster of each row."""
-        with bar_when_long("k-means") as progress:
-            return kmeans(self.directions, classes, memory=self.memory, progress=progress).assignment
-
 
 class Inputs(NamedTuple):
-    """What the scores of one basis are called with.
+    """What the scores of one basis are called with."""
 
-    ==============  ====================================================================================
-    arguments       for the value of a score
-    without         a function from a group of classes to the arguments without these classes
-    note            added to the definition of a score
-    query_classes   the class of each query, for scores with one value per query
-    baseline        arguments that those ``without`` a group are to be compared with, if not ``arguments``
-    ==============  ====================================================================================
-    """
-
-    arguments: tuple[Any, ...]
-    without: Callable[[int], tuple[Any, ...]] | None = None
-    note: str = ""
-    query_classes: Integers | None = None
-    baseline: tuple[Any, ...] | None = None
+    arguments: tuple[Any, ...]  # for the value of a score
+    without: Callable[[int], tuple[Any, ...]] | None = None  # from a group of classes to the arguments without these
+    note: str = ""  # added to the definition of a score
+    query_classes: Integers | None = None  # of each query, for scores with one value per query
+    baseline: tuple[Any, ...] | None = None  # what those without a group are compared with, if not the arguments
 
 
 def _ranks(data: EvaluationSet) -> Inputs:
@@ -128,14 +104,21 @@ def _super_clusters(data: EvaluationSet) -> Inputs:
 
 
 def _partitions(data: EvaluationSet, classes: Integers, kmeans: KMeans) -> Inputs:
-    clusters = data.clusters(kmeans, len(np.unique(classes)))
+    with bar_when_long("k-means") as progress:
+        count = len(np.unique(classes))
+        clusters = kmeans(data.directions, count, memory=data.memory, progress=progress).assignment
+    # Without a group of classes, the clusters stay those of all classes.
+    return _inputs_by_row(data, clusters, classes, note=f"; {kmeans.definition}")
 
-    # The clusters stay those of all classes.
-    def without(group: int) -> tuple[Integers, Integers]:
-        rows = data.rows_without(group)
-        return clusters[rows], classes[rows]
 
-    return Inputs((clusters, classes), without, note=f"; {kmeans.definition}")
+def _inputs_by_row(data: EvaluationSet, *arguments: np.ndarray, note: str = "") -> Inputs:
+    """Arguments with an entry per row."""
+
+    def without(group: int) -> tuple[np.ndarray, ...]:
+        rows = np.flatnonzero(data.class_groups[data.classes] != group)
+        return tuple(argument[rows] for argument in arguments)
+
+    return Inputs(arguments, without, note=note)
 
 
 def _structure(data: EvaluationSet) -> Inputs:
@@ -166,13 +149,7 @@ def _curves(data: EvaluationSet) -> Inputs:
 
 
 def _embeddings(data: EvaluationSet) -> Inputs:
-    units = data.directions.integers().numpy() / SCALE
-
-    def without(group: int) -> tuple[Any, ...]:
-        rows = data.rows_without(group)
-        return units[rows], data.classes[rows]
-
-    return Inputs((units, data.classes), without)
+    return _inputs_by_row(data, data.directions.integers().numpy() / SCALE, data.classes)
 
 
 BASES: dict[str, Callable[[EvaluationSet], Inputs]] = {

@@ -53,12 +53,7 @@ class Calibration:
 
 
 def calibrate(
-    embeddings: Embeddings,
-    labels: Labels,
-    *,
-    false_positive_rate: float = 1e-3,
-    splits: int = 100,
-    seed: int = 0,
+    embeddings: Embeddings, labels: Labels, *, false_positive_rate: float = 1e-3, splits: int = 100, seed: int = 0
 ) -> Calibration:
     """The lowest threshold with at most this false-positive rate over pairs, and how well it holds on other classes.
 
@@ -74,17 +69,17 @@ def calibrate(
     table = read_table(embeddings, labels)
     classes = table.class_count
     if classes < 4:
-        raise BatchError(
-            "a threshold is tested on classes it was not chosen on",
-            got=f"{classes} classes",
-            hint="Use at least 4 classes.",
-        )
+        message = "a threshold is tested on classes it was not chosen on"
+        raise BatchError(message, got=f"{classes} classes", hint="Use at least 4 classes.")
     if classes == len(table.classes):
         raise BatchError("no two images share a class", got=f"{classes} classes", hint="Use labels that repeat.")
     keys = row_keys(table.directions)
     class_groups = _group_classes(order_of(class_keys(keys, table.classes)), seed)
     passing = _pairs_from_bin(pair_histograms(table, class_groups=class_groups, keys=keys))
 
+    centres = bin_centres()
+    half = (centres[1] - centres[0]) / 2
+    lower_edges = np.append(centres - half, centres[-1] + half)
     groups = np.arange(len(passing.positives))
     threshold_bin = _threshold_bin(passing, groups, false_positive_rate)
     bins, false_rates, true_rates = [], [], []
@@ -97,10 +92,10 @@ def calibrate(
         if _positives(passing, tested_on, 0):
             true_rates.append(_positives(passing, tested_on, bins[-1]) / _positives(passing, tested_on, 0))
     return Calibration(
-        threshold=float(_lower_edges()[threshold_bin]),
+        threshold=float(lower_edges[threshold_bin]),
         false_positive_rate=_negatives(passing, groups, threshold_bin) / _negatives(passing, groups, 0),
         true_positive_rate=_positives(passing, groups, threshold_bin) / _positives(passing, groups, 0),
-        threshold_interval=_interval(_lower_edges()[bins]),
+        threshold_interval=_interval(lower_edges[bins]),
         held_out_false_positive_rate=float(np.mean(false_rates)),
         held_out_false_positive_rate_interval=_interval(false_rates),
         held_out_true_positive_rate=float(np.mean(true_rates or [0.0])),
@@ -143,12 +138,6 @@ def _threshold_bin(passing: Histograms, groups: Integers, rate: float) -> int:
     allowed = rate * _negatives(passing, groups, 0)
     bins = range(passing.negatives.shape[-1])
     return bisect_left(bins, True, key=lambda first_bin: _negatives(passing, groups, first_bin) <= allowed)
-
-
-def _lower_edges() -> Floats:
-    centres = bin_centres()
-    width = centres[1] - centres[0]
-    return np.append(centres, centres[-1] + width) - width / 2
 
 
 def _interval(values: Floats | list[float]) -> Interval:

@@ -1,42 +1,52 @@
 """The failures of a run that a report shows: items with thumbnails, and lists of failures that refer to them."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from unseen.core.errors import DataError
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FailureSample:
-    """I items, each stored once; W worst queries, P confused pairs of classes and D near-duplicates refer to them.
+class CheckedArrays:
+    """Named arrays whose shapes depend on each other."""
 
-    ====================  ===================================================================================
-    worst_items           query, nearest positive, then the K nearest items
-    worst_similarity      of the query to the positive and to the K items
-    worst_rank            rank of the nearest positive
-    confused_items        a query and its nearest item, one example of the pair
-    confused_queries      number of confused queries, and of queries of the class
-    duplicate_items       two items of different classes
-    totals                total numbers of failed queries, queries, confused pairs of classes, near-duplicates
-    duplicate_threshold   the similarity from which two items count as near-duplicates (no axis)
-    ====================  ===================================================================================
+    hint: ClassVar[str]
+
+    def _check(self, name: str, fits: bool) -> None:
+        if not fits:
+            message = f"{type(self).__name__}: {name} does not fit the other arrays"
+            raise DataError(message, got=getattr(self, name).shape, hint=self.hint)
+
+
+def are_thumbnails(thumbnails: np.ndarray, lead: tuple[int, ...]) -> bool:
+    """Whether an array holds grey or RGB images (uint8) behind the leading axes."""
+    size = thumbnails.shape[len(lead) :]
+    is_image = len(size) == 2 or (len(size) == 3 and size[2] == 3)
+    return is_image and thumbnails.shape[: len(lead)] == lead and min(size) > 0 and thumbnails.dtype == np.uint8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FailureSample(CheckedArrays):
+    """I items, each stored once; W worst queries, P confused pairs of classes and D near-duplicates refer to them.
 
     Raises: DataError if the shapes of the arrays disagree
     """
 
+    hint = "Pass I items, item numbers below I, and uint8 thumbnails."
+
     names: np.ndarray  # (I,)
     classes: np.ndarray  # (I,) names
     labels: np.ndarray  # (I,) numbers
-    worst_items: np.ndarray  # (W, 2 + K)
-    worst_similarity: np.ndarray  # (W, 1 + K)
-    worst_rank: np.ndarray  # (W,)
-    confused_items: np.ndarray  # (P, 2)
-    confused_queries: np.ndarray  # (P, 2)
-    duplicate_items: np.ndarray  # (D, 2)
+    worst_items: np.ndarray  # (W, 2 + K) query, nearest positive, then the K nearest items
+    worst_similarity: np.ndarray  # (W, 1 + K) of the query to the positive and to the K items
+    worst_rank: np.ndarray  # (W,) rank of the nearest positive
+    confused_items: np.ndarray  # (P, 2) a query and its nearest item, one example of the pair
+    confused_queries: np.ndarray  # (P, 2) number of confused queries, and of queries of the class
+    duplicate_items: np.ndarray  # (D, 2) two items of different classes
     duplicate_similarity: np.ndarray  # (D,)
-    totals: np.ndarray  # (4,)
-    duplicate_threshold: np.ndarray  # ()
+    totals: np.ndarray  # (4,) numbers of failed queries, of queries, of confused pairs of classes, of near-duplicates
+    duplicate_threshold: np.ndarray  # () the similarity from which two items count as near-duplicates
     thumbnails: np.ndarray | None = None  # (I, h, w) or (I, h, w, 3)
 
     def __post_init__(self) -> None:
@@ -56,15 +66,4 @@ class FailureSample:
         self._check("totals", self.totals.shape == (4,))
         self._check("duplicate_threshold", self.duplicate_threshold.shape == ())
         if self.thumbnails is not None:
-            size = self.thumbnails.shape[1:]
-            fits = len(size) == 2 or (len(size) == 3 and size[2] == 3)
-            fits = fits and self.thumbnails.shape[:1] == items and min(size) > 0
-            self._check("thumbnails", fits and self.thumbnails.dtype == np.uint8)
-
-    def _check(self, name: str, fits: bool) -> None:
-        if not fits:
-            raise DataError(
-                f"FailureSample: {name} does not fit the other arrays",
-                got=getattr(self, name).shape,
-                hint="Pass I items, item numbers below I, and uint8 thumbnails.",
-            )
+            self._check("thumbnails", are_thumbnails(self.thumbnails, items))

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from unseen.core.checks import check_between, check_count
 from unseen.evaluation.exact.arrays import Floats, Integers
-from unseen.evaluation.exact.inputs import Embeddings, Gallery, Labels, Rows, Table, read_table
+from unseen.evaluation.exact.inputs import Embeddings, Gallery, Labels, Rows, Table, as_list, read_table
 from unseen.evaluation.exact.nearest_other_class import Pairs, exact_similarities, match_other_classes
 from unseen.evaluation.exact.ranks import Ranks, rank_positives
 from unseen.evaluation.exact.row_hashes import order_of, row_keys
@@ -21,24 +20,15 @@ Names = NDArray[Any]
 
 
 class WorstQueries(NamedTuple):
-    """Queries whose nearest positive ranks late: the latest first, then by lower average precision.
+    """Queries whose nearest positive ranks late: the latest first, then by lower average precision."""
 
-    ===================  ============================================================================
-    query, label         row and label of the query
-    rank                 rank of its nearest positive, the expected rank if items tie
-    average_precision    over the full ranking
-    positive             row of the nearest positive, and ``positive_similarity``
-    wrong, wrong_label   row and label of the nearest item of another class, and ``wrong_similarity``
-    ===================  ============================================================================
-    """
-
-    query: Integers
+    query: Integers  # row of the query
     label: Names
-    rank: Floats
-    average_precision: Floats
-    positive: Integers
+    rank: Floats  # rank of its nearest positive, the expected rank if items tie
+    average_precision: Floats  # over the full ranking
+    positive: Integers  # row of the nearest positive
     positive_similarity: Floats
-    wrong: Integers
+    wrong: Integers  # row of the nearest item of another class
     wrong_label: Names
     wrong_similarity: Floats
 
@@ -251,16 +241,12 @@ class _Lists:
 
 def _names_of(table: Table, labels: Labels, gallery: Rows | Gallery | None) -> Names:
     """The original label of each class number."""
-    values = _as_list(labels)
+    values = as_list(labels)
     if len(values) < len(table.classes):
         assert isinstance(gallery, tuple), "a table has more rows than labels only with a separate gallery"
-        values += _as_list(gallery[1])
+        values += as_list(gallery[1])
     rows = np.unique(table.classes, return_index=True)[1]
     chosen = [values[row] for row in rows.tolist()]
     is_small = not isinstance(chosen[0], (str, bytes)) and all(-(2**63) <= value < 2**63 for value in chosen)
     # NumPy would round large integers.
     return np.array(chosen, dtype=np.str_ if isinstance(chosen[0], str) else np.int64 if is_small else object)
-
-
-def _as_list(labels: Labels) -> list[Any]:
-    return labels.tolist() if isinstance(labels, (Tensor, np.ndarray)) else list(labels)

@@ -19,7 +19,7 @@ from unseen.core.errors import BatchError, ConfigError
 from unseen.core.registry import nearest
 from unseen.evaluation.exact.arrays import Floats, Integers
 from unseen.evaluation.exact.directions import read_directions
-from unseen.evaluation.exact.inputs import Embeddings, Labels, class_numbers, read_table
+from unseen.evaluation.exact.inputs import Embeddings, Labels, as_list, class_numbers, read_table
 from unseen.evaluation.exact.kmeans import KMeans
 from unseen.evaluation.exact.ranks import Ranks, rank_positives
 from unseen.evaluation.scores.average_precision import expected_precision_sum
@@ -185,7 +185,7 @@ def _ranks(
 def _check_first(query: Embeddings, query_labels: Labels, reference: Embeddings, reference_labels: Labels) -> None:
     count = len(query)
     is_first = count <= len(reference) and np.allclose(_array(query), _array(reference[:count]))
-    if not (is_first and list(map(_plain, query_labels)) == list(map(_plain, reference_labels[:count]))):
+    if not (is_first and as_list(query_labels) == as_list(reference_labels)[:count]):
         raise BatchError(
             "with ref_includes_query the references must begin with the queries and their labels",
             hint="Pass torch.cat([query, others]) as reference, or ref_includes_query=False.",
@@ -205,7 +205,3 @@ def _check_norms(embeddings: Embeddings) -> None:
 
 def _array(embeddings: Embeddings) -> NDArray[Any]:
     return embeddings.detach().cpu().float().numpy() if isinstance(embeddings, torch.Tensor) else np.asarray(embeddings)
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if hasattr(label, "item") else label

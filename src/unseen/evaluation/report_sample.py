@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 from PIL.Image import Resampling
 
-from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Catalogue, Split
 from unseen.evaluation.exact.arrays import Integers
 from unseen.evaluation.exact.neighbours import nearest_neighbours
-from unseen.evaluation.failure_sample import FailureSample
+from unseen.evaluation.failure_sample import CheckedArrays, FailureSample, are_thumbnails
 from unseen.evaluation.failures import failures
 from unseen.evaluation.files import damaged, read_arrays, write_arrays
 
@@ -26,11 +25,13 @@ _WHAT = "a sample for a report"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReportSample:
+class ReportSample(CheckedArrays):
     """Arrays for the report: M points on the map, Q queries with K neighbours each, grey or RGB thumbnails (uint8).
 
     Raises: DataError if the arrays disagree about M, Q or K
     """
+
+    hint = "Pass M points, Q queries, Q x K neighbours, and uint8 thumbnails."
 
     map_embeddings: np.ndarray  # (M, D)
     map_labels: np.ndarray  # (M,)
@@ -61,27 +62,15 @@ class ReportSample:
         for name, lead in (("map", points), ("query", queries), ("neighbour", neighbours)):
             thumbnails = getattr(self, f"{name}_thumbnails")
             if thumbnails is not None:
-                size = thumbnails.shape[len(lead) :]
-                fits = len(size) == 2 or (len(size) == 3 and size[2] == 3)
-                fits = fits and thumbnails.shape[: len(lead)] == lead and min(size) > 0
-                self._check(f"{name}_thumbnails", fits and thumbnails.dtype == np.uint8)
-
-    def _check(self, name: str, fits: bool) -> None:
-        if not fits:
-            raise DataError(
-                f"ReportSample: {name} does not fit the other arrays",
-                got=getattr(self, name).shape,
-                hint="Pass M points, Q queries, Q x K neighbours, and uint8 thumbnails.",
-            )
+                self._check(f"{name}_thumbnails", are_thumbnails(thumbnails, lead))
 
 
 def sample_for_report(embeddings: np.ndarray, catalogue: Catalogue, split: Split) -> ReportSample:
     """Sample the test side, the same for every method as it depends on the split alone, and find its failures."""
     generator = numpy_generator(derive(int(split.fingerprint, 16), "shown"))
-    position = {int(index): number for number, index in enumerate(split.test)}
     chosen = _complete_classes(catalogue.labels[split.test], generator)
-    queries = np.array([position[int(index)] for index in generator.permutation(split.queries)[:QUERIES]])
-    gallery = np.array([position[int(index)] for index in split.gallery])
+    queries = np.searchsorted(split.test, generator.permutation(split.queries)[:QUERIES])
+    gallery = np.searchsorted(split.test, split.gallery)
     labels = catalogue.labels[split.test]
     count = min(NEIGHBOURS, len(gallery) - 1)
     neighbours = nearest_neighbours(embeddings, labels, queries=queries, k=count, gallery=gallery)

@@ -175,7 +175,7 @@ def line(axes: "Axes", points: Points, role: str, style: SeriesStyle, tip: str =
         [x for x, _ in points],
         ys,
         color=style.colour,
-        linestyle=style.line,
+        linestyle="-" if style.dash is None else (0.0, style.dash),
         linewidth=width,
         alpha=opacity,
         marker="o" if len(finite(ys)) == 1 else "",

@@ -58,11 +58,6 @@ class SeriesStyle:
     colour: str
     dash: tuple[float, float] | None = None
 
-    @property
-    def line(self) -> "str | tuple[float, tuple[float, float]]":
-        """The pattern as matplotlib's `linestyle`."""
-        return "-" if self.dash is None else (0.0, self.dash)
-
 
 def series_style(position: int) -> SeriesStyle:
     """The style of the n-th series: a colour of its own, then the colours again with another dash pattern."""

@@ -2,22 +2,19 @@
 
 import math
 
-from torch import Tensor
-
 from unseen.core.checks import check_above, check_at_least, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.functional import cosines_from_products, inner_products, log1p_sum_exp, masked_mean
 from unseen.pairs.pairs import Pairs
-from unseen.pairs.positive_sampling import draw_positives, n_pair_terms
-from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
+from unseen.pairs.positive_sampling import DrawnPairs, draw_positives, n_pair_terms
+from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
 
 def angular(
     pairs: Pairs,
-    chosen: PairMasks,
-    column: Tensor,
+    drawn: DrawnPairs,
     *,
     angle_degrees: float,
     angular_weight: float,
@@ -25,29 +22,24 @@ def angular(
     regularizer: Regularizer,
     exponent_limit: float | None,
 ) -> LossOutput:
-    """N-pair part, angular part and length penalty; see `Angular` for the formula.
-
-    `column` holds the column of each anchor's positive, n x 1; the number of columns stands for none.
-    """
+    """N-pair part, angular part and length penalty; see `Angular` for the formula."""
     rows = limited(pairs.embeddings)
     products = raw_products(rows, pairs)
-    is_anchor = (column.squeeze(1) < products.shape[1]) & chosen.negative.any(1)
-    column = column.clamp(max=products.shape[1] - 1)
-    value = masked_mean(n_pair_terms(products, column, chosen.negative, exponent_limit=exponent_limit), is_anchor)
+    n_pair_part = n_pair_terms(products, drawn, exponent_limit=exponent_limit)
     if pairs.is_self:  # one product serves both parts: the cosines are the products with the lengths divided out
         cosines = cosines_from_products(products)
-        both = cosines + cosines.index_select(0, column.squeeze(1))  # (e_a + e_p) e_n
+        both = cosines + cosines.index_select(0, drawn.column.squeeze(1))  # (e_a + e_p) e_n
     else:
         cosines = pairs.similarity
-        partners = pairs.ref_normalized.index_select(0, column.squeeze(1))
+        partners = pairs.ref_normalized.index_select(0, drawn.column.squeeze(1))
         both = inner_products(pairs.normalized + partners, pairs.ref_normalized)
     steepness = math.tan(math.radians(angle_degrees)) ** 2
-    own = 2 * (1 + steepness) * cosines.gather(1, column)
-    terms = log1p_sum_exp(4 * steepness * both, chosen.negative, center=own)
-    value = value + angular_weight * masked_mean(terms, is_anchor)
+    own = 2 * (1 + steepness) * cosines.gather(1, drawn.column)
+    angular_part = log1p_sum_exp(4 * steepness * both, drawn.negative, center=own)
+    value = masked_mean(n_pair_part + angular_weight * angular_part, drawn.is_anchor)
     if nu:
-        value = value + nu * length_penalty(rows, regularizer) * is_anchor.any()
-    return LossOutput(value, is_anchor, is_anchor)
+        value = value + nu * length_penalty(rows, regularizer) * drawn.is_anchor.any()
+    return LossOutput(value, drawn.is_anchor, drawn.is_anchor)
 
 
 @loss("angular")
@@ -99,10 +91,8 @@ class Angular(PairLoss):
 
     def compute(self, pairs: Pairs, chosen: Triplets | PairMasks, key: int | None = None) -> LossOutput:
         """Loss over the chosen pairs, with one random positive per anchor."""
-        chosen = as_masks(pairs, chosen)
         return angular(
             pairs,
-            chosen,
             draw_positives(pairs, chosen, key),
             angle_degrees=self.angle_degrees,
             angular_weight=self.angular_weight,

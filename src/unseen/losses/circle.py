@@ -16,9 +16,8 @@ def circle(pairs: Pairs, chosen: PairMasks, *, margin: float, scale: float) -> L
     """Mean over anchors of the soft maximum of their weighted violations; see `Circle` for the formula."""
     similarity, anchors = pairs.similarity, anchors_of(pairs, chosen)
     constant = similarity.detach()
-    positive_weights, negative_weights = torch.rsub(constant, 1 + margin).relu_(), torch.add(constant, margin).relu_()
-    pull = log_sum_exp(similarity, chosen.positive, scale=-scale, center=1 - margin, weights=positive_weights)
-    push = log_sum_exp(similarity, chosen.negative, scale=scale, center=margin, weights=negative_weights)
+    weights = torch.stack((1 + margin - constant, constant + margin)).relu_()  # alpha of positives and of negatives
+    pull, push = log_sum_exp(similarity, chosen, scale=(-scale, scale), center=(1 - margin, margin), weights=weights)
     # Beyond the threshold softplus is taken as linear; exp(-40) is below the precision of float64.
     return anchors.output(masked_mean(softplus(pull + push, threshold=40), anchors.is_complete))
 

@@ -5,7 +5,7 @@ import torch
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import hinges_above, hinges_below
+from unseen.pairs.functional import pair_hinges
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -17,16 +17,13 @@ def contrastive(
     """Contrastive loss over the chosen pairs; see `Contrastive` for the formula."""
     if isinstance(chosen, Triplets):
         near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
-        pull, push = (near - positive_margin).relu(), (negative_margin - far).relu()
-        num_active = pull.count_nonzero() + push.count_nonzero()
-        if squared:
-            pull, push = pull.square() / 2, push.square() / 2
-        return LossOutput((pull.sum() + push.sum()) / max(1, len(pull)), 2 * len(pull), num_active)
-    num_positives, num_negatives = (count.sum() for count in counts_of(pairs, chosen))
-    pulls = hinges_above(pairs.distance, chosen.positive, positive_margin, squared=squared)
-    pushes = hinges_below(pairs.distance, chosen.negative, negative_margin, squared=squared)
-    value = pulls.total.sum() / num_positives.clamp(min=1) + pushes.total.sum() / num_negatives.clamp(min=1)
-    return LossOutput(value, num_positives + num_negatives, pulls.num_active + pushes.num_active)
+        hinge = torch.stack((near - positive_margin, negative_margin - far)).relu()
+        value = (hinge.square() / 2 if squared else hinge).sum() / max(1, len(near))
+        return LossOutput(value, hinge.numel(), hinge.count_nonzero())
+    hinges = pair_hinges(pairs.distance, chosen, near=positive_margin, far=negative_margin, squared=squared)
+    num_pairs = torch.stack(counts_of(pairs, chosen)).sum(1)  # positive, negative
+    value = (hinges.total.sum(1) / num_pairs.clamp(min=1)).sum()
+    return LossOutput(value, num_pairs, hinges.num_active)
 
 
 @loss("contrastive")

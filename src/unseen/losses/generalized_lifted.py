@@ -16,10 +16,8 @@ def generalized_lifted(
     """Mean hinge over anchors, plus the length penalty; see `GeneralizedLifted` for the formula."""
     anchors = anchors_of(pairs, chosen)
     rows = limited(pairs.embeddings)
-    distance = raw_distance(rows, pairs)
-    pull = log_sum_exp(distance, chosen.positive)
-    push = log_sum_exp(distance, chosen.negative, scale=-1, center=margin)
-    hinge = (pull + push).relu() * anchors.is_complete
+    pull, push = log_sum_exp(raw_distance(rows, pairs), chosen, scale=(1, -1), center=(0, margin))
+    hinge = (pull + push).relu()
     value = masked_mean(hinge, anchors.is_complete)
     if nu:
         value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()

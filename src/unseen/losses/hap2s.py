@@ -3,7 +3,7 @@
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import masked_mean, soft_maximum, soft_minimum
+from unseen.pairs.functional import masked_mean, soft_extremes
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -11,10 +11,10 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 
 def hap2s(pairs: Pairs, chosen: PairMasks, *, margin: float, sigma: float, detach_weights: bool) -> LossOutput:
     """Mean hinge between the two point-to-set distances; see `HAP2S` for the formula."""
-    distance, anchors = pairs.distance, anchors_of(pairs, chosen)
-    far = soft_maximum(distance, chosen.positive, temperature=sigma, detach_weights=detach_weights)
-    near = soft_minimum(distance, chosen.negative, temperature=sigma, detach_weights=detach_weights)
-    hinge = (far - near + margin).relu() * anchors.is_complete
+    anchors = anchors_of(pairs, chosen)
+    # The soft farthest positive and the soft nearest negative.
+    far, near = soft_extremes(pairs.distance, chosen, temperature=sigma, detach_weights=detach_weights)
+    hinge = (far - near + margin).relu()
     return anchors.output(masked_mean(hinge, anchors.is_complete), is_active=hinge > 0)
 
 

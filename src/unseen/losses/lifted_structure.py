@@ -5,7 +5,7 @@ from typing import Literal
 from unseen.core.checks import check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import log_sum_exp
+from unseen.pairs.functional import log_sum_exp, masked_mean, masked_sum
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -14,11 +14,10 @@ from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
 def lifted_structure(pairs: Pairs, chosen: PairMasks, *, reduction: Literal["sum", "mean"]) -> LossOutput:
     """Sum or mean of the hinges of the anchors; see `LiftedStructure` for the formula."""
     anchors = anchors_of(pairs, chosen)
-    pull = log_sum_exp(pairs.similarity, chosen.positive, scale=-1, largest=1)
-    push = log_sum_exp(pairs.similarity, chosen.negative, largest=1)
-    hinge = (pull + push).relu() * anchors.is_complete
-    count = 1 if reduction == "sum" else anchors.is_complete.sum().clamp(min=1)
-    return anchors.output(hinge.sum() / count, is_active=hinge > 0)
+    pull, push = log_sum_exp(pairs.similarity, chosen, scale=(-1, 1), largest=1)
+    hinge = (pull + push).relu()
+    reduce = masked_sum if reduction == "sum" else masked_mean
+    return anchors.output(reduce(hinge, anchors.is_complete), is_active=hinge > 0)
 
 
 @loss("lifted_structure")

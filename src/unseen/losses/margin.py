@@ -10,7 +10,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.losses.proxies import check_classes
-from unseen.pairs.functional import hinges_above, hinges_below
+from unseen.pairs.functional import pair_hinges
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.parameters import ParameterGroup
@@ -29,23 +29,22 @@ def margin(
     if isinstance(chosen, Triplets):
         beta = boundary if boundary.ndim == 0 else boundary[chosen.anchor]
         near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
-        pull, push = (near - beta + margin).relu(), (beta - far + margin).relu()
-        total, is_pulled, is_pushed = pull.sum() + push.sum(), pull > 0, push > 0
-        num_triplets: Tensor | int = len(pull)
-        num_active, num_active_pairs = (is_pulled | is_pushed).sum(), is_pulled.sum() + is_pushed.sum()
-        sum_of_beta = beta * len(pull) if beta.ndim == 0 else beta.sum()
+        hinge = (torch.stack((near - beta, beta - far)) + margin).relu()
+        total, is_active = hinge.sum(), hinge > 0
+        num_triplets: Tensor | int = len(chosen.anchor)
+        num_active, num_active_pairs = is_active.any(0).sum(), is_active.sum()
+        sum_of_beta = beta * num_triplets if beta.ndim == 0 else beta.sum()
     else:
         beta = boundary if boundary.ndim == 0 else boundary.unsqueeze(1)
-        pulls = hinges_above(pairs.distance, chosen.positive, beta - margin)
-        pushes = hinges_below(pairs.distance, chosen.negative, beta + margin)
+        hinges = pair_hinges(pairs.distance, chosen, near=beta - margin, far=beta + margin)
         # A positive pair is in as many triplets as its anchor has negatives, and the other way round.
         positives, negatives = counts_of(pairs, chosen)
-        total = (pulls.total * negatives + pushes.total * positives).sum()
-        pulled, pushed = pulls.num_active.long(), pushes.num_active.long()
-        triplets = positives * negatives
+        num_partners = torch.stack((negatives, positives))
+        total = (hinges.total * num_partners).sum()
+        active, triplets = hinges.num_active.long(), positives * negatives
         num_triplets = triplets.sum()
-        num_active = (triplets - (positives - pulled) * (negatives - pushed)).sum()
-        num_active_pairs = (pulled * negatives + pushed * positives).sum()
+        num_active = num_triplets - (num_partners.flip(0) - active).prod(0).sum()
+        num_active_pairs = (active * num_partners).sum()
         sum_of_beta = (boundary * triplets).sum()
     counts = {"active_pairs": num_active_pairs, "active_triplets": num_active}
     value = total if normalizer == "none" else total / counts[normalizer].clamp(min=1)

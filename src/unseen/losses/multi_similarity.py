@@ -5,7 +5,7 @@ from typing import Literal
 from unseen.core.checks import check_above, check_between, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import log1p_sum_exp
+from unseen.pairs.functional import log1p_sum_exp, masked_mean, masked_sum
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets, as_masks
@@ -16,11 +16,11 @@ def multi_similarity(
 ) -> LossOutput:
     """Mean over anchors of both log-sums; see `MultiSimilarity` for the formula."""
     anchors = anchors_of(pairs, chosen)
-    pull = log1p_sum_exp(pairs.similarity, chosen.positive, scale=-alpha, center=threshold, largest=1) / alpha
-    push = log1p_sum_exp(pairs.similarity, chosen.negative, scale=beta, center=threshold, largest=1) / beta
-    terms = (pull + push) * anchors.is_complete
-    count = len(pairs) if reduction == "batch" else anchors.is_complete.sum().clamp(min=1)
-    return anchors.output(terms.sum() / count)
+    pull, push = log1p_sum_exp(pairs.similarity, chosen, scale=(-alpha, beta), center=threshold, largest=1)
+    terms = pull / alpha + push / beta
+    if reduction == "kept":
+        return anchors.output(masked_mean(terms, anchors.is_complete))
+    return anchors.output(masked_sum(terms, anchors.is_complete) / len(pairs))
 
 
 @loss("multi_similarity")

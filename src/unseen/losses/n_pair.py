@@ -1,21 +1,18 @@
 """N-pair loss: one positive against all negatives of an anchor, by inner products."""
 
-import torch
-
 from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.functional import masked_mean
-from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
-from unseen.pairs.positive_sampling import n_pair_terms, with_one_positive
+from unseen.pairs.positive_sampling import DrawnPairs, draw_positives, n_pair_terms
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
 
 def n_pair(
     pairs: Pairs,
-    chosen: PairMasks,
+    drawn: DrawnPairs,
     *,
     nu: float,
     regularizer: Regularizer,
@@ -24,18 +21,14 @@ def n_pair(
 ) -> LossOutput:
     """Mean N-pair term over anchors, plus the length penalty; see `NPair` for the formula.
 
-    `chosen` has at most one positive per row. `exponent_limit` clamps the differences of products on both sides.
+    `exponent_limit` clamps the differences of products on both sides.
     """
-    anchors = anchors_of(pairs, chosen)
     rows = limited(pairs.embeddings if embedding_divisor == 1 else pairs.embeddings / embedding_divisor)
-    products = raw_products(rows, pairs, embedding_divisor)
-    column = chosen.positive.to(torch.uint8).argmax(1, keepdim=True)
-    terms = n_pair_terms(products, column, chosen.negative, exponent_limit=exponent_limit)
-    value = masked_mean(terms, anchors.is_complete)
+    terms = n_pair_terms(raw_products(rows, pairs, embedding_divisor), drawn, exponent_limit=exponent_limit)
+    value = masked_mean(terms, drawn.is_anchor)
     if nu:
-        value = value + nu * length_penalty(rows, regularizer) * anchors.is_complete.any()
-    num_anchors = anchors.is_complete.sum()
-    return LossOutput(value, num_anchors, num_anchors)
+        value = value + nu * length_penalty(rows, regularizer) * drawn.is_anchor.any()
+    return LossOutput(value, drawn.is_anchor, drawn.is_anchor)
 
 
 @loss("n_pair")
@@ -84,7 +77,7 @@ class NPair(PairLoss):
         """Loss over the chosen pairs, with one random positive per anchor."""
         return n_pair(
             pairs,
-            with_one_positive(pairs, chosen, key),
+            draw_positives(pairs, chosen, key),
             nu=self.nu,
             regularizer=self.regularizer,
             embedding_divisor=self.embedding_divisor,

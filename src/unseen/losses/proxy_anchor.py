@@ -6,7 +6,7 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.base import ProxyLoss
-from unseen.pairs.functional import inner_products, log1p_sum_exp, masked_mean, unit_vectors
+from unseen.pairs.functional import inner_products, log1p_sum_exp, masked_mean, row_counts, unit_vectors
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput
 
@@ -16,9 +16,8 @@ def proxy_anchor(pairs: Pairs, proxies: Tensor, *, alpha: float, margin: float) 
     cosine = inner_products(unit_vectors(proxies), pairs.normalized)
     classes = torch.arange(len(proxies), device=proxies.device)
     is_own = classes.unsqueeze(1) == pairs.labels
-    pull = log1p_sum_exp(cosine, is_own, scale=-alpha, center=margin, largest=1)
-    push = log1p_sum_exp(cosine, ~is_own, scale=alpha, center=-margin, largest=1)
-    value = masked_mean(pull, is_own.any(1)) + push.mean()
+    pull, push = log1p_sum_exp(cosine, (is_own, ~is_own), scale=(-alpha, alpha), center=(margin, -margin), largest=1)
+    value = masked_mean(pull, row_counts(is_own) > 0) + push.mean()
     return LossOutput(value, len(pairs), len(pairs))
 
 

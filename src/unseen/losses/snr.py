@@ -10,6 +10,7 @@ from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.functional import SHORTEST, Hinges, first_order, inner_products, masked_mean, triplet_hinges
+from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -95,7 +96,7 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
         hinges = Hinges(hinge.sum(), is_used.sum(), hinge.count_nonzero())
         is_anchor = torch.zeros_like(signals.is_varied).index_fill_(0, chosen.anchor, True) & signals.is_varied
     else:
-        is_anchor = chosen.positive.any(1) & chosen.negative.any(1) & signals.is_varied
+        is_anchor = anchors_of(pairs, chosen).is_complete & signals.is_varied
         noise = noise_to_signal(correlation, signals.log_spread.unsqueeze(1), others.log_spread)
         positive, negative = (mask & is_anchor.unsqueeze(1) for mask in chosen)
         hinges = triplet_hinges(noise, positive, negative, margin)

@@ -1,7 +1,12 @@
-"""What every backbone states about itself."""
+"""What every backbone states about itself, and the simplest one: the identity."""
+
+import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+
+from unseen.core.registry import backbone
 
 Step = tuple[str, nn.Module]
 
@@ -21,6 +26,25 @@ class Backbone(nn.Module):
     def steps(self) -> list[Step]:
         """Return the named steps of a forward pass, by which the backbone can be split."""
         return child_steps(self)
+
+
+@backbone("identity")
+class Identity(Backbone):
+    """Flattened inputs: cached features as they are; images as vectors of pixels, a baseline.
+
+    Shape: (n, *input_shape) -> (n, product of input_shape)
+    """
+
+    has_pretrained_weights = False
+
+    def __init__(self, *, input_shape: Sequence[int]) -> None:
+        super().__init__()
+        self.input_shape = tuple(input_shape)
+        self.width = math.prod(self.input_shape)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the inputs as rows."""
+        return inputs.flatten(1)
 
 
 def channels_last(inputs: Tensor) -> Tensor:

@@ -10,21 +10,13 @@ from unseen.core.config import read_yaml
 
 @dataclass(frozen=True)
 class BackboneFacts:
-    """Facts about one backbone.
+    """Facts about one backbone."""
 
-    ==========  =======================================================================================
-    width       of the pooled features
-    mean, std   of RGB in [0, 1] with which the published weights were trained
-    batch_norm  what `batch_norm=auto` does with loaded weights: "frozen statistics", or "none" if it has none
-    what        a short description with the papers that use it
-    ==========  =======================================================================================
-    """
-
-    width: int
-    mean: tuple[float, ...]
+    width: int  # of the pooled features
+    mean: tuple[float, ...]  # mean and std of RGB in [0, 1] with which the published weights were trained
     std: tuple[float, ...]
-    batch_norm: str
-    what: str
+    batch_norm: str  # what `batch_norm=auto` does with loaded weights: "frozen statistics"; "none" if it has none
+    what: str  # a short description with the papers that use it
 
 
 @cache

@@ -57,23 +57,17 @@ class _Units(nn.Module):
         return inputs
 
 
-class _Conv1(_Units):
-    def __init__(self) -> None:
+class _Stem(_Units):
+    """Units one after the other: (name, incoming, outgoing, kernel, stride) of each."""
+
+    def __init__(self, *units: tuple[str, int, int, int, int]) -> None:
         super().__init__()
-        self.unit("7x7_s2", 3, 64, kernel=7, stride=2)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.run(images, "7x7_s2")
-
-
-class _Conv2(_Units):
-    def __init__(self) -> None:
-        super().__init__()
-        self.unit("3x3_reduce", 64, 64)
-        self.unit("3x3", 64, 192, kernel=3)
+        self.names = [name for name, *_ in units]
+        for name, incoming, outgoing, kernel, stride in units:
+            self.unit(name, incoming, outgoing, kernel=kernel, stride=stride)
 
     def forward(self, maps: Tensor) -> Tensor:
-        return self.run(maps, "3x3_reduce", "3x3")
+        return self.run(maps, *self.names)
 
 
 class _Inception(_Units):
@@ -149,9 +143,9 @@ class BNInception(Backbone):
         self.pooling, self.weights, self.pretrained, self.channels = pooling, weights, pretrained, channels
         self.has_pretrained_weights = file is not None
         self.bgr = _RGBToBGR()
-        self.conv1 = _Conv1()
+        self.conv1 = _Stem(("7x7_s2", 3, 64, 7, 2))
         self.pool1 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
-        self.conv2 = _Conv2()
+        self.conv2 = _Stem(("3x3_reduce", 64, 64, 1, 1), ("3x3", 64, 192, 3, 1))
         self.pool2 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
         for name, widths in STAGES.items():
             self.add_module(name, _Inception(widths, max_pool=name == "inception_5b"))

@@ -15,7 +15,7 @@ from unseen.core.config import Record
 from unseen.core.randomness import derive
 from unseen.data.batches import CatalogueDataset, ItemKey, make_loader
 from unseen.data.row_cache import CachedRows, RowCache, cached_rows
-from unseen.models.inference import device_of
+from unseen.models.embedder import device_of
 
 # Incremented when this file changes the content of a cache.
 _CODE = 2
@@ -24,37 +24,21 @@ _LIBRARIES = ("torch", "timm", "torchvision", "pillow")
 
 @dataclass(frozen=True)
 class OutputCache:
-    """Where and how outputs are cached.
-
-    ============  ==================================================================================
-    folder        folder of the caches
-    made_by       what determines the outputs beside the catalogue and the versions of the code:
-                  weights, transform, cut
-    dtype         NumPy name of the stored type
-    description   for messages: "pooled features"
-    ============  ==================================================================================
-    """
+    """Where and how outputs are cached."""
 
     folder: Path
-    made_by: Record
-    dtype: str
-    description: str
+    made_by: Record  # what determines the outputs beside catalogue and code versions: weights, transform, cut
+    dtype: str  # NumPy name of the stored type
+    description: str  # for messages: "pooled features"
 
 
 @dataclass(frozen=True)
 class ViewSelection:
-    """Which views of which items are needed.
+    """Which views of which items are needed."""
 
-    ============  ==================================================================================
-    indices       items whose plain view is needed
-    augmented     items whose augmented views are needed as well: those that are trained on
-    views         1 for the plain view only, n for n - 1 augmented views besides it
-    ============  ==================================================================================
-    """
-
-    indices: np.ndarray
-    augmented: np.ndarray
-    views: int
+    indices: np.ndarray  # items whose plain view is needed
+    augmented: np.ndarray  # items whose augmented views are needed as well: those that are trained on
+    views: int  # 1 for the plain view only, n for n - 1 augmented views besides it
 
 
 def cached_dataset(

@@ -1,17 +1,21 @@
-"""An embedder: a backbone, a head, and the policy for batch norm."""
+"""An embedder: a backbone, a head, and the policy for batch norm; and the embeddings of a catalogue's items."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from unseen.core.checks import check_choice
 from unseen.core.config import Record, as_record, build
 from unseen.core.errors import ConfigError
+from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import backbone as backbones
 from unseen.core.registry import nearest
+from unseen.data.batches import CatalogueDataset, evaluation_batches, make_loader
 from unseen.models.backbone import Backbone
 from unseen.models.heads import linear_head
 
@@ -108,3 +112,31 @@ def build_embedder(
     with seeded(derive(seed, "model weights")):
         backbone = build(backbones, record, supplied)
         return Embedder(backbone, embedding_size=embedding_size, batch_norm=batch_norm, head=head)
+
+
+def embed(
+    model: nn.Module,
+    dataset: CatalogueDataset,
+    indices: np.ndarray,
+    *,
+    batch_size: int = 256,
+    workers: int = 0,
+    progress: Progress = no_progress,
+) -> Tensor:
+    """Compute the raw embeddings of the items at `indices` in evaluation mode; float32 on the CPU."""
+    was_training = model.training
+    model.eval()
+    rows: list[Tensor] = []
+    done, device = 0, device_of(model)
+    with torch.inference_mode():
+        for batch in make_loader(dataset, evaluation_batches(indices, batch_size), workers=workers):
+            rows.append(model(batch.inputs.to(device)).float().cpu())
+            done += len(batch.indices)
+            progress(done, len(indices), "")
+    model.train(was_training)
+    return torch.cat(rows)
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """Return the device of a network's parameters, the CPU if it has none."""
+    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))

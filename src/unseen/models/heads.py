@@ -56,11 +56,7 @@ def linear_head(width: int, embedding_size: int | None) -> nn.Module:
 class ConcatenatedHeads(nn.Module):
     """Several linear heads of equal width; the embedding concatenates their normalised, weighted outputs.
 
-    =========  ======================================================
-    weights    one per head (> 0)
-    =========  ======================================================
-
-    Shape:     (n, width) -> (n, embedding_size), divided equally among the heads; rows have length 1
+    Shape:  (n, width) -> (n, embedding_size), divided equally among the heads; rows have length 1
     """
 
     def __init__(self, width: int, embedding_size: int, *, weights: Sequence[float]) -> None:

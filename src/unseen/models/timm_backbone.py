@@ -10,15 +10,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone, nearest
 from unseen.models.backbone import Backbone, Step, channels_last, child_steps
 from unseen.models.backbone_facts import backbone_facts
-from unseen.models.weights import (
-    PRETRAINED,
-    check_weights_settings,
-    find_cached_download,
-    hub_is_reachable,
-    lite0_weights,
-    load_weights,
-    read_weights,
-)
+from unseen.models.weights import ANSWER_SECONDS, check_weights_settings, lite0_weights, load_weights, read_weights
 
 
 def _timm() -> ModuleType:
@@ -70,7 +62,7 @@ class Timm(Backbone):
         timm = _timm()
         if not timm.is_model(architecture):
             raise ConfigError(f"timm has no architecture '{architecture}'{nearest(architecture, timm.list_models())}")
-        check_weights_settings("timm", weights, pretrained, PRETRAINED)
+        check_weights_settings("timm", weights, pretrained, ("lite0", "hub"))
         self.architecture, self.weights, self.pretrained, self.channels = architecture, weights, pretrained, channels
         body = _create_model(architecture, channels, from_hub=pretrained == "hub")
         self.body: nn.Module = body
@@ -93,6 +85,7 @@ class Timm(Backbone):
 
 def _create_model(architecture: str, channels: int, *, from_hub: bool) -> Any:
     timm = _timm()
+    failure, hint = f"cannot download the weights of {architecture}", f"Set a local file: {architecture}:weights=FILE."
     settings: dict[str, Any] = {"num_classes": 0, "in_chans": channels}
     known = timm.models.get_pretrained_cfg(architecture)
     if known is not None and known.fixed_input_size and architecture.startswith(("vit_", "deit")):
@@ -100,11 +93,8 @@ def _create_model(architecture: str, channels: int, *, from_hub: bool) -> Any:
     if from_hub and not hub_is_reachable():
         file = find_cached_download(known.hf_hub_id if known is not None else None)
         if file is None:
-            raise ConfigError(
-                f"cannot download the weights of {architecture}: the hub cannot be reached, and there is no earlier"
-                " download on this machine",
-                hint=f"Set a local file: {architecture}:weights=FILE.",
-            )
+            reason = "the hub cannot be reached, and there is no earlier download on this machine"
+            raise ConfigError(f"{failure}: {reason}", hint=hint)
         settings["pretrained_cfg_overlay"] = {"file": file}
     try:
         return timm.create_model(architecture, pretrained=from_hub, **settings)
@@ -113,10 +103,28 @@ def _create_model(architecture: str, channels: int, *, from_hub: bool) -> Any:
             raise
         # No network, a proxy, a model without weights: timm and its hub raise many kinds of errors.
         reason = " ".join(str(problem).split())[:200] or type(problem).__name__
-        raise ConfigError(
-            f"cannot download the weights of {architecture}: {reason}",
-            hint=f"Set a local file: {architecture}:weights=FILE.",
-        ) from None
+        raise ConfigError(f"{failure}: {reason}", hint=hint) from None
+
+
+def hub_is_reachable() -> bool:
+    """Return whether timm's hub can be reached; its own client would try for most of a minute."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(constants.ENDPOINT, timeout=ANSWER_SECONDS)
+    except Exception:  # offline mode, no DNS, no route, a proxy: several libraries' errors, all mean no
+        return False
+    return True
+
+
+def find_cached_download(repository: str | None) -> str | None:
+    """Return the weights file of an earlier download from timm's hub, if there is one."""
+    from huggingface_hub import try_to_load_from_cache
+
+    names = ("model.safetensors", "pytorch_model.bin") if repository else ()
+    paths = [try_to_load_from_cache(str(repository), name) for name in names]
+    return next((path for path in paths if isinstance(path, str)), None)
 
 
 class _Tokens(nn.Module):

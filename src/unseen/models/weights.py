@@ -16,7 +16,6 @@ from unseen.core.registry import nearest
 
 _WRAPPERS = ("state_dict", "model", "model_state_dict", "net")
 _PREFIXES = ("module.", "backbone.", "model.", "encoder.")
-PRETRAINED = ("lite0", "hub")
 _SUFFIXES = (".pth", ".pt", ".bin", ".tar", ".ckpt")
 # Old DenseNet files of torchvision have norm.1 instead of norm1.
 _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|conv))\.(?=[12]\.)")
@@ -133,24 +132,3 @@ def weights_file(name: str, weights: str | None, pretrained: str | None, *, addr
     if pretrained is not None:
         return download(address, sha256, hint=f"Set a local file: {name}:weights=FILE.")
     return None if weights is None else Path(weights)
-
-
-def hub_is_reachable() -> bool:
-    """Return whether timm's hub can be reached; its own client would try for most of a minute."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import get_session
-
-    try:
-        get_session().head(constants.ENDPOINT, timeout=ANSWER_SECONDS)
-    except Exception:  # offline mode, no DNS, no route, a proxy: several libraries' errors, all mean no
-        return False
-    return True
-
-
-def find_cached_download(repository: str | None) -> str | None:
-    """Return the weights file of an earlier download from timm's hub, if there is one."""
-    from huggingface_hub import try_to_load_from_cache
-
-    names = ("model.safetensors", "pytorch_model.bin") if repository else ()
-    paths = [try_to_load_from_cache(str(repository), name) for name in names]
-    return next((path for path in paths if isinstance(path, str)), None)

@@ -72,7 +72,7 @@ class Anchors(NamedTuple):
     def output(self, value: Tensor, is_active: Tensor | None = None) -> LossOutput:
         """The output of a loss that uses the pairs of complete anchors; `is_active` says of which (None: of all)."""
         num_pairs = self.num_pairs * self.is_complete
-        return LossOutput(value, num_pairs, num_pairs if is_active is None else self.num_pairs * is_active)
+        return LossOutput(value, num_pairs, num_pairs if is_active is None else num_pairs * is_active)
 
 
 def counts_of(pairs: Pairs, chosen: PairMasks) -> tuple[Tensor, Tensor]:

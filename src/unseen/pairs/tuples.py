@@ -178,7 +178,7 @@ def _checked(pairs: Pairs, indices_tuple: object) -> Triplets | PairIndices:
     rows, columns = len(pairs.labels), len(pairs.ref_labels)
     limits = (rows, columns, columns) if len(parts) == 3 else (rows, columns, rows, columns)
     for part, limit in zip(parts, limits, strict=True):
-        if len(part) and (part.min() < 0 or part.max() >= limit):
-            reach = [int(part.min()), int(part.max())]
-            raise BatchError(f"indices_tuple must point at rows 0 to {limit - 1}", got=reach)
+        lowest, highest = map(int, part.aminmax()) if len(part) else (0, 0)
+        if lowest < 0 or highest >= limit:
+            raise BatchError(f"indices_tuple must point at rows 0 to {limit - 1}", got=[lowest, highest])
     return Triplets(*parts) if len(parts) == 3 else PairIndices(*parts)

@@ -2,27 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from unseen.analyses.shift.ladder_results import MethodCurve, method_curves
 from unseen.core.text import cut, isolated, listed, number, signed
-from unseen.figures import plot
+from unseen.figures import plot, style
 from unseen.figures.plot import Margins, Points, Series, finite
-from unseen.figures.style import (
-    BETTER,
-    BLUE,
-    GREY,
-    MARKS,
-    SERIES,
-    WASH,
-    WORSE,
-    SeriesStyle,
-    our_look,
-    series_style,
-    ticks,
-)
+from unseen.figures.style import MARKS, SERIES, SeriesStyle, our_look, series_style, ticks
 from unseen.figures.svg import to_svg
 from unseen.studies.results.content import Row
 from unseen.studies.results.paired import PairedScore, paired_texts
@@ -43,9 +32,9 @@ def score_bar(entry: MethodScores, score: str, highest: float, *, percent: bool)
     values = finite(summary.values)
     if not values or min(values) < 0 or not highest > 0:
         return None
-    colour = BLUE if entry.is_trained else GREY
+    colour = style.BLUE if entry.is_trained else style.GREY
     axes = _row_area(18, Margins(left=2, right=2, top=0, bottom=0), (0, highest))
-    plot.line(axes, [(0, 9), (highest, 9)], "track", SeriesStyle(WASH))
+    plot.line(axes, [(0, 9), (highest, 9)], "track", SeriesStyle(style.WASH))
     if math.isfinite(summary.mean):
         plot.line(axes, [(0, 9), (summary.mean, 9)], "bar", SeriesStyle(colour))
     seeds = [(row.seed, row.scores.get(score, math.nan)) for row in entry.rows]
@@ -67,10 +56,10 @@ def difference_bar(paired: PairedScore, limits: tuple[float, float], *, percent:
     if not all(map(math.isfinite, (paired.value, paired.low, paired.high))):
         return None
     value, deviation, interval = paired_texts(paired, percent=percent)
-    colour = {"better": BETTER, "worse": WORSE, "": GREY}[paired.verdict]
+    colour = {"better": style.BETTER, "worse": style.WORSE, "": style.GREY}[paired.verdict]
     limits = limits if limits[0] < limits[1] else (-1, 1)
     axes = _row_area(22, Margins(left=6, right=6, top=0, bottom=0), limits)
-    plot.line(axes, [(0, 0), (0, 22)], "zero", SeriesStyle(GREY))
+    plot.line(axes, [(0, 0), (0, 22)], "zero", SeriesStyle(style.GREY))
     plot.line(axes, [(paired.low, 8), (paired.high, 8)], "interval", SeriesStyle(colour), interval)
     tips = [f"seed {seed}: {signed(one, percent=percent)}" for seed, one in paired.by_seed.items()]
     plot.marks(axes, [(one, 17.0) for one in paired.by_seed.values()], "seed difference", colour, tips)
@@ -95,9 +84,14 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
     from split to split. Untrained methods stand below a dotted rule.
     """
     score = tables[0].main_score
-    methods = _by_method(tables, score)
-    entries = [entry for row in methods for entry in row.entries if entry]
-    values = finite([value for entry in entries for value in entry.summary(score).values])
+    sign = 1 if score in tables[0].lower_is_better else -1
+
+    def order(method: MethodCurve) -> tuple[bool, float, str]:
+        means = finite(method.means(score))
+        return (not method.is_trained, sign * math.fsum(means) / len(means) if means else math.inf, method.method)
+
+    methods = sorted(method_curves(tables), key=order)
+    values = finite([value for method in methods for summary in method.summaries(score) for value in summary.values])
     if len(values) < 2:
         return None  # a single number is no chart
     trained = sum(row.is_trained for row in methods)
@@ -110,7 +104,7 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
     axes.set_ylim(height - _SCORES.bottom, _SCORES.top)  # pixels from the top
     axes.set_yticks([])
     if gap:
-        axes.axhline(_SCORES.top + _ROW_HEIGHT * trained + gap / 2, -1, 2, color=GREY, linewidth=1, dashes=(1, 4))
+        axes.axhline(_SCORES.top + _ROW_HEIGHT * trained + gap / 2, -1, 2, color=style.GREY, linewidth=1, dashes=(1, 4))
     for position, row in enumerate(methods):
         middle = _SCORES.top + _ROW_HEIGHT * (position + 0.5) + (0.0 if row.is_trained else gap)
         role = "method" if row.is_trained else "method apart"
@@ -118,30 +112,6 @@ def score_chart(tables: Sequence[Ranking], *, percent: bool) -> Markup | None:
         means = _draw_means(axes, tables, row, middle, percent=percent)
         plot.text(axes, (856, middle + 4), " → ".join(means[:4]), "value")
     return to_svg(axes, f"{isolated(score)} of each method on {listed(isolated(table.split) for table in tables)}")
-
-
-@dataclass(frozen=True, eq=False)
-class _MethodRow:
-    """A method and its scores on each split; None where it has none."""
-
-    method: str
-    is_trained: bool
-    entries: list[MethodScores | None]
-
-
-def _by_method(tables: Sequence[Ranking], score: str) -> list[_MethodRow]:
-    rows: dict[tuple[str, bool], _MethodRow] = {}
-    for position, table in enumerate(tables):
-        for entry in table.entries:
-            empty = _MethodRow(entry.method, entry.is_trained, [None] * len(tables))
-            rows.setdefault((entry.method, entry.is_trained), empty).entries[position] = entry
-    sign = 1 if score in tables[0].lower_is_better else -1
-
-    def order(row: _MethodRow) -> tuple[bool, float, str]:
-        means = finite([entry.summary(score).mean for entry in row.entries if entry])
-        return (not row.is_trained, sign * math.fsum(means) / len(means) if means else math.inf, row.method)
-
-    return sorted(rows.values(), key=order)
 
 
 def _levels(low: float, high: float, *, percent: bool) -> list[float]:
@@ -153,16 +123,18 @@ def _levels(low: float, high: float, *, percent: bool) -> list[float]:
     return [level for level in levels if 0 <= level <= 1] if percent else levels
 
 
-def _draw_means(axes: "Axes", tables: Sequence[Ranking], row: _MethodRow, middle: float, *, percent: bool) -> list[str]:
+def _draw_means(
+    axes: "Axes", tables: Sequence[Ranking], row: MethodCurve, middle: float, *, percent: bool
+) -> list[str]:
     """Draw the marks of one method, one level for each split, and return its means in words."""
     score = tables[0].main_score
     step = 0.0 if len(tables) == 1 else min(9.0, 26.0 / (len(tables) - 1))
     levels = [middle + step * (position - (len(tables) - 1) / 2) for position in range(len(tables))]
-    means = [entry.summary(score).mean if entry else math.nan for entry in row.entries]
+    means = row.means(score)
     words = [number(mean, percent=percent) if math.isfinite(mean) else "–" for mean in means]
     joined = [(mean, level) for mean, level in zip(means, levels, strict=True) if math.isfinite(mean)]
     if len(joined) > 1:
-        plot.line(axes, joined, "join", SeriesStyle(GREY))
+        plot.line(axes, joined, "join", SeriesStyle(style.GREY))
     for position, (table, entry, level) in enumerate(zip(tables, row.entries, levels, strict=True)):
         if entry is None:
             continue

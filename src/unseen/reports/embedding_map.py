@@ -1,7 +1,8 @@
 """Maps of embeddings: t-SNE where openTSNE is installed, else principal components; same map for same points."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from unseen.core.text import cut, isolated
 from unseen.evaluation.report_sample import ReportSample
 from unseen.figures.projection import project
 from unseen.figures.style import SERIES
-from unseen.reports.thumbnails import Ink, as_grey, find_ink, photograph, tinted
+from unseen.reports.thumbnails import as_grey, drawing_background, photograph, tinted
 
 MOST_POINTS = 1500
 MOST_PICTURES = 260
@@ -19,16 +20,14 @@ PICTURE = 27.0
 SHADES = ((30, 125, 196), (213, 94, 0), (0, 150, 112), (196, 98, 152), (217, 142, 0), (72, 164, 216))
 
 
-@dataclass(frozen=True)
-class LegendItem:
+class LegendItem(NamedTuple):
     """A name in the legend and the position of its colour."""
 
     name: str
     colour: int
 
 
-@dataclass(frozen=True)
-class MapPoint:
+class MapPoint(NamedTuple):
     """An embedding at (x, y): a dot, or a thumbnail where it has a `uri`."""
 
     x: float
@@ -66,11 +65,10 @@ def choose_points(labels: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
     """
     if len(labels) <= most:
         return np.arange(len(labels))
-    names = sorted(
-        {str(label) for label in labels},
-        key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest(),
-    )
     strings = np.array([str(label) for label in labels])
+    names = sorted(
+        set(strings.tolist()), key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    )
     chosen: list[int] = []
     for name in names:
         own = np.flatnonzero(strings == name).tolist()
@@ -126,27 +124,30 @@ def embedding_map(sample: ReportSample, method: str) -> EmbeddingMap | None:
         for index, ((x, y), colour, item) in enumerate(zip(positions, colours, chosen, strict=True))
     }
     pictures = []
-    ink = None
+    background = None
     if sample.map_thumbnails is not None:
         images = as_grey(sample.map_thumbnails)
-        ink = find_ink(images)
+        background = drawing_background(images)
         pictured = choose_pictured(positions)
-        pictures = [_with_picture(points.pop(index), images[chosen[index]], ink) for index in pictured]
+        pictures = [_with_picture(points.pop(index), images[chosen[index]], background) for index in pictured]
         # Beside pictures the dots are a backdrop and need no titles.
-        points = {index: replace(point, title="") for index, point in points.items()}
+        points = {index: point._replace(title="") for index, point in points.items()}
     return EmbeddingMap(
         description=f"Map of {len(chosen)} test embeddings of {isolated(method)}",
         how=how,
         classes=len(set(sample.map_labels[chosen].tolist())),
         points=tuple(points.values()),
         pictures=tuple(pictures),
-        is_framed=ink is None,
+        is_framed=background is None,
         legend=legend,
     )
 
 
-def _with_picture(point: MapPoint, image: np.ndarray, ink: Ink | None) -> MapPoint:
-    uri = tinted(image, ink, SHADES[point.colour], 28) if ink else photograph(image, 28, 32)
+def _with_picture(point: MapPoint, image: np.ndarray, background: int | None) -> MapPoint:
+    if background is None:
+        uri = photograph(image, 28, 32)
+    else:
+        uri = tinted(image, background, SHADES[point.colour], 28)
     height, width = (side * PICTURE / max(image.shape[:2]) for side in image.shape[:2])
     return MapPoint(point.x - width / 2, point.y - height / 2, point.colour, point.title, uri, width, height)
 

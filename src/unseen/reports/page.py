@@ -2,22 +2,25 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from unseen.analyses.shift.transfer import pair_of
+from unseen.analyses import read_analyses
+from unseen.analyses.shift.ladder_results import ladder_results
+from unseen.analyses.shift.transfer import pair_of, transfers
 from unseen.core.files import write_text
 from unseen.core.text import clean, cut, duration, full, listed, number
 from unseen.reports.charts import curve, curve_chart, difference_bar, difference_range, score_bar, score_chart
 from unseen.reports.embedding_map import embedding_map
 from unseen.reports.failure_gallery import failure_gallery
 from unseen.reports.gallery import gallery
-from unseen.reports.shift_views import ladder_splits, ladder_views, transfer_views
+from unseen.reports.shift_views import View, ladder_view, score_view, transfer_view
 from unseen.studies.results.content import Content, Row
+from unseen.studies.results.load import load_content
 from unseen.studies.results.paired import PairedComparison, paired_differences, paired_texts
 from unseen.studies.results.ranking import MethodScores, Ranking, are_percentages, protocol_fields, rankings
 
@@ -25,8 +28,10 @@ MOST_COLUMNS = 5  # scores in the ranking table; the others follow in a table of
 BESIDE_MAIN = ("map@r", "map@1000", "nmi", "f1")  # the scores to show beside recall@1
 MOST_DRAWN = 2  # rankings with maps and neighbours: the hardest ones
 
-View = dict[str, object]
-"""A part of the page as the template reads it."""
+
+def collect(folder: Path) -> Content:
+    """The results of a study or run as far as it is finished, with its finished analyses."""
+    return replace(load_content(folder), pictures=read_analyses(folder))
 
 
 def build_report(content: Content) -> str:
@@ -34,15 +39,16 @@ def build_report(content: Content) -> str:
     tables = rankings(content)
     percent = are_percentages(content)
     hard = hardest(tables)
-    on_ladders = ladder_splits(content)
+    ladders = ladder_results(content)
+    on_ladders = {(ladder.data, rung.split) for ladder in ladders for rung in ladder.rungs}
     # Rungs and transfer pairs have charts of their own; there may be many, and their curves would bury the rest.
     own = [table for table in tables if (table.data, table.split) not in on_ladders and pair_of(table) is None]
     return _template().render(
         content=content,
         tables=[_table_view(content, table, percent, is_folded=table not in own) for table in tables],
         has_own_tables=bool(own),
-        ladders=ladder_views(content),
-        transfers=transfer_views(content),
+        ladders=[ladder_view(content, ladder, percent) for ladder in ladders],
+        transfers=[transfer_view(transfer, percent) for transfer in transfers(content)],
         charts=_score_charts(own, percent),
         curves=_curve_views([table for table in tables if table in own or table in hard], percent),
         maps=[view for table in hard if (view := _map_view(content, table))],
@@ -95,33 +101,21 @@ def columns(scores: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*scores[:1], *beside, *scores]))[:MOST_COLUMNS]
 
 
-@dataclass(frozen=True, eq=False)
-class TableRow:
-    """A row of the ranking table."""
-
-    entry: MethodScores
-    bar: Markup | None
-    cells: tuple[View, ...]
-    others: tuple[View, ...]
-    facts: tuple[View, ...]
-    seconds: str
-
-
 def _table_view(content: Content, table: Ranking, percent: Mapping[str, bool], *, is_folded: bool) -> View:
     shown = columns(table.scores)
     rest = tuple(score for score in table.scores if score not in shown)
     main = table.main_score
     values = [value for entry in table.entries for value in entry.summary(main).values if math.isfinite(value)]
 
-    def row(entry: MethodScores) -> TableRow:
-        return TableRow(
-            entry=entry,
-            bar=score_bar(entry, main, max(values), percent=percent[main]) if values else None,
-            cells=tuple(_cell_view(table, entry, score, percent) for score in shown),
-            others=tuple(_cell_view(table, entry, score, percent) for score in rest),
-            facts=tuple(_facts(entry)),
-            seconds=duration(math.fsum(row.seconds for row in entry.rows)),
-        )
+    def row(entry: MethodScores) -> View:
+        return {
+            "entry": entry,
+            "bar": score_bar(entry, main, max(values), percent=percent[main]) if values else None,
+            "cells": [_cell_view(table, entry, score, percent) for score in shown],
+            "others": [_cell_view(table, entry, score, percent) for score in rest],
+            "facts": _facts(entry),
+            "seconds": duration(math.fsum(row.seconds for row in entry.rows)),
+        }
 
     return {
         "ranking": table,
@@ -160,15 +154,9 @@ def _paired_view(paired: PairedComparison | None, percent: Mapping[str, bool]) -
 
 def _cell_view(table: Ranking, entry: MethodScores, score: str, percent: Mapping[str, bool]) -> View:
     summary = entry.summary(score)
-    mean, deviation = summary.texts(percent=percent[score])
-    interval = entry.interval(score)
-    return {
-        "mean": mean,
-        "deviation": deviation,
-        "is_best": table.is_best(entry, score),
-        "of": len(summary.values) if len(summary.values) < entry.seeds else None,
-        "interval": None if interval is None else [number(end, percent=percent[score]) for end in interval],
-    }
+    seeds = len(summary.values)
+    view = score_view(summary, entry.interval(score), percent=percent[score])
+    return view | {"is_best": table.is_best(entry, score), "of": seeds if seeds < entry.seeds else None}
 
 
 def _headline(content: Content, table: Ranking, percent: Mapping[str, bool]) -> View:

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from markupsafe import Markup
 
 from unseen.analyses.shift.capacity import Backbone
 from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve
-from unseen.analyses.shift.structure_trends import Relation
+from unseen.analyses.structure import Relation
 from unseen.core.text import cut, isolated, number
 from unseen.figures import plot
 from unseen.figures.plot import SMALL, WIDE, Points, Series, finite
@@ -21,15 +22,11 @@ _LABEL_ROW = 15.0  # between two rows of group names above a chart
 def method_styles(ladder: LadderResult) -> list[SeriesStyle]:
     """The style of each method: trained ones coloured by name, as in the curves over epochs, untrained ones grey."""
     names = sorted({curve.method for curve in ladder.curves if curve.is_trained})
-    untrained = 0
-    styles = []
-    for curve in ladder.curves:
-        if curve.is_trained:
-            styles.append(series_style(names.index(curve.method)))
-        else:
-            styles.append(SeriesStyle(GREY, DASHES[1 + untrained % 2]))
-            untrained += 1
-    return styles
+    dashes = cycle(DASHES[1:])
+    return [
+        series_style(names.index(curve.method)) if curve.is_trained else SeriesStyle(GREY, next(dashes))
+        for curve in ladder.curves
+    ]
 
 
 def distance_chart(ladder: LadderResult, score: str, *, percent: bool) -> Markup | None:
@@ -66,10 +63,10 @@ def _line(
 ) -> Series:
     """A line over the rungs with a tool tip for each rung."""
     tips = []
-    for position, (step, mean) in enumerate(zip(ladder.steps, means, strict=True)):
+    for position, (rung, mean) in enumerate(zip(ladder.rungs, means, strict=True)):
         deviation = deviations[position] if deviations else 0.0
         seeds = f" ± {number(deviation, percent=percent)}" if deviation else ""
-        tips.append(f"{isolated(cut(name, 80))}, rung {step.number}: {number(mean, percent=percent)}{seeds}")
+        tips.append(f"{isolated(cut(name, 80))}, rung {rung.number}: {number(mean, percent=percent)}{seeds}")
     return Series(name, style, list(zip(ladder.distances(), means, strict=True)), deviations, tips=tips)
 
 
@@ -84,14 +81,14 @@ def _over_distance(ladder: LadderResult, lines: Sequence[Series], description: s
     margins = replace(WIDE, top=WIDE.top + _LABEL_ROW) if ladder.is_by_groups else WIDE
     axes = plot.area(860, height, margins)
     plot.scale(axes, ladder.distances(), ends, percent=percent)
-    for position, (distance, step) in enumerate(zip(ladder.distances(), ladder.steps, strict=True)):
+    for position, (distance, rung) in enumerate(zip(ladder.distances(), ladder.rungs, strict=True)):
         # Group names alternate between two rows, as close rungs leave no room for two names side by side.
         row = margins.top - 12 - (_LABEL_ROW * (position % 2) if ladder.is_by_groups else 0.0)
         top = 1 + (margins.top - row - 4) / (height - margins.top - margins.bottom)
         axes.axvline(distance, 0, top, color=FAINT, linewidth=1, dashes=(2, 3))
         x = float(axes.transData.transform((distance, 0))[0])
-        tip = f"rung {step.number}: {step.split}, distance {distance:.4g}"
-        plot.text(axes, (x, row), cut(step.group, 16) or str(step.number), "axis", tip=tip)
+        tip = f"rung {rung.number}: {rung.split}, distance {distance:.4g}"
+        plot.text(axes, (x, row), cut(rung.group, 16) or str(rung.number), "axis", tip=tip)
     plot.text(axes, (344, height - 6), "distance between training and test classes", "axis")
     plot.series(axes, lines)
     plot.name_ends(axes, lines)
@@ -151,9 +148,9 @@ def relation_chart(relation: Relation, styles: Mapping[str, SeriesStyle], *, per
         colour = styles[point.method].colour if point.method in styles else SERIES[0]
         at = [(point.structure, point.retrieval)]
         plot.marks(axes, at, "point", colour, [tip], shape="D" if point.is_start else "o")
-    for trend, places, role in ((relation.everywhere, xs, "trend"), (relation.at_start, starts, "trend start")):
+    for trend, values, role in ((relation.everywhere, xs, "trend"), (relation.at_start, starts, "trend start")):
         if math.isfinite(trend.slope):
-            ends = [(x, trend.intercept + trend.slope * x) for x in (min(places), max(places))]
+            ends = [(x, trend.intercept + trend.slope * x) for x in (min(values), max(values))]
             style = SeriesStyle(INK, DASHES[1] if role == "trend start" else None)
             plot.line(axes, ends, role, style, str(trend.correlation))
     words = f"{isolated(relation.retrieval)} over {isolated(relation.structure)}: {relation.everywhere.correlation}"

@@ -4,30 +4,21 @@ import math
 from collections.abc import Mapping, Sequence
 
 from unseen.analyses.shift.capacity import capacity
-from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve, ladder_results
-from unseen.analyses.shift.structure_trends import Relation, Trend, relations
-from unseen.analyses.shift.transfer import Transfer, transfers
+from unseen.analyses.shift.ladder_results import LadderResult, MethodCurve
+from unseen.analyses.shift.transfer import Transfer
+from unseen.analyses.structure import Relation, Trend, relations
 from unseen.core.text import number
 from unseen.figures.style import SeriesStyle
 from unseen.reports.shift_charts import capacity_chart, distance_chart, method_panel, method_styles, relation_chart
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import MISSING, Summary, are_percentages, score_names
+from unseen.studies.results.ranking import MISSING, Summary, score_names
 
 View = dict[str, object]
+"""A part of the page as the template reads it."""
 
 
-def ladder_splits(content: Content) -> set[tuple[str, str]]:
-    """The (data, split) labels of all rungs."""
-    return {(ladder.data, step.split) for ladder in ladder_results(content) for step in ladder.steps}
-
-
-def ladder_views(content: Content) -> list[View]:
-    """One view for each ladder of the study."""
-    percent = are_percentages(content)
-    return [_ladder_view(content, ladder, percent) for ladder in ladder_results(content)]
-
-
-def _ladder_view(content: Content, ladder: LadderResult, percent: Mapping[str, bool]) -> View:
+def ladder_view(content: Content, ladder: LadderResult, percent: Mapping[str, bool]) -> View:
+    """The part on one ladder of the study."""
     main = ladder.main_score
     is_percent = percent[main]
     styled = list(zip(ladder.curves, method_styles(ladder), strict=True))
@@ -73,7 +64,7 @@ def _headline(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: b
     }
 
 
-def _score_view(summary: Summary, interval: tuple[float, float] | None, *, percent: bool) -> View:
+def score_view(summary: Summary, interval: tuple[float, float] | None, *, percent: bool) -> View:
     """A score as the template's macro `score` reads it."""
     mean, deviation = summary.texts(percent=percent)
     ends = None if interval is None else [number(end, percent=percent) for end in interval]
@@ -86,9 +77,9 @@ def _lines(ladder: LadderResult, aggregates: Sequence[Summary], *, percent: bool
         {
             "method": curve.method,
             "is_trained": curve.is_trained,
-            "aggregated": _score_view(summary, curve.aggregated_interval(main, distances), percent=percent),
+            "aggregated": score_view(summary, curve.aggregated_interval(main, distances), percent=percent),
             "cells": [
-                _score_view(own, interval, percent=percent)
+                score_view(own, interval, percent=percent)
                 for own, interval in zip(curve.summaries(main), curve.intervals(main), strict=True)
             ],
         }
@@ -173,13 +164,8 @@ def _correlation_view(trend: Trend) -> View:
     }
 
 
-def transfer_views(content: Content) -> list[View]:
-    """One view for each data set of several parts: a matrix for each trained method, and the untrained rows."""
-    percent = are_percentages(content)
-    return [_transfer_view(transfer, percent) for transfer in transfers(content)]
-
-
-def _transfer_view(transfer: Transfer, percent: Mapping[str, bool]) -> View:
+def transfer_view(transfer: Transfer, percent: Mapping[str, bool]) -> View:
+    """The part on one data set of several parts: a matrix for each trained method, and the untrained rows."""
     first = next(iter(transfer.tables.values()))
     main = first.main_score
     is_percent = percent[main]

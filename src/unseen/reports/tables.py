@@ -5,30 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unseen.analyses.shift.ladder_results import (
-    AGGREGATED_COLUMNS,
-    RUNG_COLUMNS,
-    aggregated_rows,
-    ladder_results,
-    rung_rows,
-)
-from unseen.analyses.shift.structure_trends import COLUMNS as STRUCTURE_COLUMNS
-from unseen.analyses.shift.structure_trends import relation_row, relations
-from unseen.analyses.shift.transfer import COLUMNS as TRANSFER_COLUMNS
-from unseen.analyses.shift.transfer import transfer_rows
+from unseen.analyses import structure
+from unseen.analyses.shift import ladder_results, transfer
 from unseen.core.csv_table import csv_of, csv_text
 from unseen.core.files import write_text
 from unseen.core.text import plain
 from unseen.studies.results.content import Content
 from unseen.studies.results.paired import PairedComparison, paired_differences, paired_texts
-from unseen.studies.results.ranking import (
-    MISSING,
-    MethodScores,
-    Ranking,
-    are_percentages,
-    rankings,
-    score_names,
-)
+from unseen.studies.results.ranking import MISSING, MethodScores, Ranking, are_percentages, rankings, score_names
 
 NOTE = "Mean ± population standard deviation over seeds."
 MARKDOWN_SIGNS = "\\`*_{}[]()#+!|~:$"
@@ -94,7 +78,7 @@ def to_csv(content: Content) -> str:
             notes = [table.why_unranked]
             if paired is not None:
                 row += [paired.baseline, *_paired_numbers(paired, entry, compared)]
-                why = paired.why_left_out(entry)
+                why = "; ".join(why for method, why in paired.left_out if method == entry.method)
                 notes.append(why and f"Difference: {why}")
             rows.append([*row, "; ".join(filter(None, notes))])
     return csv_of(["data", "split", "rank", "method", "trained", "seeds", *heads, "note"], rows)
@@ -102,14 +86,12 @@ def to_csv(content: Content) -> str:
 
 def _paired_numbers(paired: PairedComparison, entry: MethodScores, scores: Sequence[str]) -> list[object]:
     """The cells of one method: for each score those of `_PAIRED_PARTS`, empty where there is no difference."""
-    own = paired.of(entry)
+    differences = next((own.scores for own in paired.entries if own.entry is entry), {})
     numbers: list[object] = []
     for score in scores:
-        if own is None or score not in own.scores:
-            numbers += [None] * len(_PAIRED_PARTS)
-            continue
-        one = own.scores[score]
-        numbers += [one.value, one.low, one.high, one.deviation, len(one.by_seed)]
+        one = differences.get(score)
+        empty = [None] * len(_PAIRED_PARTS)
+        numbers += [one.value, one.low, one.high, one.deviation, len(one.by_seed)] if one else empty
     return numbers
 
 
@@ -179,13 +161,13 @@ def to_latex(content: Content) -> str:
     parts = ["% " + NOTE.replace("±", "+-")]
     for table in rankings(content):
         head, *rows = _lines(content, table, _LATEX)
-        place = f"{table.data} / {table.split}"
-        parts.extend("% " + plain(comment) for comment in (place, table.why_unranked) if comment)
+        title = f"{table.data} / {table.split}"
+        parts.extend("% " + plain(comment) for comment in (title, table.why_unranked) if comment)
         parts += _latex_table("rl", head, [rows[: len(table.trained)], rows[len(table.trained) :]])
         paired = paired_differences(content, table)
         if paired is None:
             continue
-        comments = [f"{place}: paired difference to {paired.baseline}"]
+        comments = [f"{title}: paired difference to {paired.baseline}"]
         comments += [paired.explanation.replace("±", "+-")] if paired.entries else []
         comments += [f"Left out: {method}: {why}" for method, why in paired.left_out]
         parts.extend("% " + plain(comment) for comment in comments)
@@ -220,16 +202,15 @@ def write_tables(content: Content, folder: Path) -> tuple[Path, ...]:
     data sets has transfer.csv.
     """
     files = {"ranking.csv": to_csv(content), "ranking.md": to_markdown(content), "ranking.tex": to_latex(content)}
-    ladders = ladder_results(content)
+    ladders = ladder_results.ladder_results(content)
+    rungs = [row for one in ladders for row in ladder_results.rung_rows(one, one.scores)]
+    aggregated = [row for one in ladders for row in ladder_results.aggregated_rows(one, one.scores)]
+    related = [(one, relation) for one in ladders for relation in structure.relations(content, one)]
     for name, heads, rows in (
-        ("generalisation.csv", RUNG_COLUMNS, [row for one in ladders for row in rung_rows(one, one.scores)]),
-        ("aggregated.csv", AGGREGATED_COLUMNS, [row for one in ladders for row in aggregated_rows(one, one.scores)]),
-        (
-            "structure.csv",
-            STRUCTURE_COLUMNS,
-            [relation_row(one, relation) for one in ladders for relation in relations(content, one)],
-        ),
-        ("transfer.csv", TRANSFER_COLUMNS, transfer_rows(content)),
+        ("generalisation.csv", ladder_results.RUNG_COLUMNS, rungs),
+        ("aggregated.csv", ladder_results.AGGREGATED_COLUMNS, aggregated),
+        ("structure.csv", structure.COLUMNS, [structure.relation_row(*pair) for pair in related]),
+        ("transfer.csv", transfer.COLUMNS, list(transfer.transfer_rows(content))),
     ):
         if rows:
             files[name] = csv_of(heads, rows)

@@ -32,7 +32,7 @@ def terminal_table(content: Content, width: int = 80) -> list[RenderableType]:
     percent = are_percentages(content)
     ladders = ladder_results(content)
     parts: list[RenderableType] = [_ladder_table(ladder, percent[ladder.main_score], width) for ladder in ladders]
-    on_ladders = {(ladder.data, step.split) for ladder in ladders for step in ladder.steps}
+    on_ladders = {(ladder.data, rung.split) for ladder in ladders for rung in ladder.rungs}
     for table in rankings(content):
         if (table.data, table.split) in on_ladders and not table.differences:
             continue
@@ -118,11 +118,11 @@ def _ladder_table(ladder: LadderResult, percent: bool, width: int) -> Table:
     room = _add_columns(table, [curve.method for curve in ladder.curves], width)
     table.add_column("aggregated", justify="right", no_wrap=True)
     table.add_column("rank", justify="right", no_wrap=True)
-    shown = _evenly(len(ladder.steps), (room - _AGGREGATED) // _RUNG)
+    shown = _evenly(len(ladder.rungs), (room - _AGGREGATED) // _RUNG)
     for position in shown:
-        step = ladder.steps[position]
-        head = f"{_short(step.group, _RUNG)}\n" if step.group else f"{step.number}: "
-        table.add_column(Text(f"{head}{step.class_distance:.3g}"), justify="right", no_wrap=True)
+        rung = ladder.rungs[position]
+        head = f"{_short(rung.group, _RUNG)}\n" if rung.group else f"{rung.number}: "
+        table.add_column(Text(f"{head}{rung.class_distance:.3g}"), justify="right", no_wrap=True)
     histories = ladder.rank_histories(score)
     for position, curve in enumerate(ladder.curves):
         mean, deviation = curve.aggregated(score, ladder.distances()).texts(percent=percent)
@@ -131,7 +131,7 @@ def _ladder_table(ladder: LadderResult, percent: bool, width: int) -> Table:
             total.append(f" ± {deviation}", style="dim")
         ranks = histories[position].ranks if position in histories else ()
         means = curve.means(score)
-        cells = [number(means[rung], percent=percent) if math.isfinite(means[rung]) else MISSING for rung in shown]
+        cells = [number(means[index], percent=percent) if math.isfinite(means[index]) else MISSING for index in shown]
         name = Text(_short(curve.method), style="" if curve.is_trained else "italic")
         table.add_row(name, total, f"{ranks[0]:g} → {ranks[-1]:g}" if ranks else MISSING, *cells)
     return table

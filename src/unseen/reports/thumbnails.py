@@ -2,7 +2,6 @@
 
 import base64
 import io
-from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
@@ -23,32 +22,25 @@ def as_grey(thumbnails: np.ndarray) -> np.ndarray:
     return thumbnails
 
 
-@dataclass(frozen=True)
-class Ink:
-    """Marks a set of images as drawings (letters, sketches): grey, on a uniform background."""
+def drawing_background(thumbnails: np.ndarray) -> int | None:
+    """The background shade of drawings (letters, sketches): N x h x w images with borders at least 90 % of one shade.
 
-    background: int
-
-    def of(self, thumbnail: np.ndarray) -> np.ndarray:
-        """The amount of ink on each pixel, from 0 to 1."""
-        distance = np.abs(thumbnail.astype(np.float32) - self.background)
-        return np.clip(distance / max(self.background, 255 - self.background), 0, 1)
-
-
-def find_ink(thumbnails: np.ndarray) -> Ink | None:
-    """The ink of N x h x w images whose borders are at least 90 % of one shade, else None."""
+    Empty:  None for photographs and without images
+    """
     if thumbnails.ndim != 3 or len(thumbnails) == 0:
         return None
     border = np.concatenate(
         [thumbnails[:, 0], thumbnails[:, -1], thumbnails[:, :, 0], thumbnails[:, :, -1]], axis=1
     ).astype(np.int16)
     background = int(np.median(border))
-    return Ink(background) if (np.abs(border - background) <= 24).mean() > 0.9 else None
+    return background if (np.abs(border - background) <= 24).mean() > 0.9 else None
 
 
-def tinted(thumbnail: np.ndarray, ink: Ink, colour: tuple[int, int, int], size: int) -> str:
+def tinted(thumbnail: np.ndarray, background: int, colour: tuple[int, int, int], size: int) -> str:
     """A drawing in one colour on a transparent background, at most `size` pixels wide and high."""
-    alpha = Image.fromarray((255 * ink.of(thumbnail)).astype(np.uint8))
+    distance = np.abs(thumbnail.astype(np.float32) - background)
+    ink = np.clip(distance / max(background, 255 - background), 0, 1)
+    alpha = Image.fromarray((255 * ink).astype(np.uint8))
     alpha.thumbnail((size, size), Image.Resampling.LANCZOS)
     image = Image.fromarray((np.asarray(alpha, dtype=np.uint16) * (LEVELS - 1) // 255).astype(np.uint8))
     image.putpalette(list(colour) * LEVELS)

@@ -53,11 +53,8 @@ class EmbeddingAwareBatches(Batches, Protocol):
 class ItemsByClass:
     """Items grouped by class, for draws without repetition.
 
-    ========  ===================================================
-    classes   the class of each item, 0 ... C - 1
-    counts    number of items of each class
-    starts    first index of each class when items are sorted
-    ========  ===================================================
+    `classes` is the class of each item (0 ... C - 1), `counts` the number of items of each class, and `starts` the
+    first index of each class when items are sorted.
     """
 
     def __init__(self, labels: np.ndarray) -> None:

@@ -1,39 +1,50 @@
 """Matching a big batch: of several candidate batches drawn from it, the most similar one is used."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 
 from unseen.core.checks import check_count
-from unseen.samplers.base import ItemsByClass, check_composition, images_per_class
+from unseen.samplers.base import ItemsByClass, images_per_class
+from unseen.samplers.embedding_store import EmbeddingSampler
 
-Costs = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
+class CandidateSampler(EmbeddingSampler):
+    """Draws a big batch samples-per-class, candidates from it, and uses the candidate with the smallest cost.
 
-class Matching(NamedTuple):
-    """Sizes of the candidates and of the big batch they are drawn from.
+    ================  =====================================================================
+    batch_size        b, images in a batch
+    per_class         n, images of one class in a batch; b is a multiple of n
+    big_batch_size    images in the big batch, at least b
+    num_candidates    candidates to choose from
+    project           dimensions of a random projection for the comparison; None for all dimensions
+    ================  =====================================================================
 
-    ================  ==========================================================
-    batch_size        images in a batch
-    per_class         images of one class in a batch
-    big_batch_size    images in the big batch
-    num_candidates    candidate batches to choose from
-    ================  ==========================================================
+    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
+
+    Empty:  a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
     """
 
-    batch_size: int
-    per_class: int
-    big_batch_size: int
-    num_candidates: int
+    def __init__(
+        self,
+        *,
+        batch_size: int = 112,
+        per_class: int = 2,
+        big_batch_size: int = 512,
+        num_candidates: int = 10,
+        project: int | None = None,
+    ) -> None:
+        super().__init__(batch_size, per_class, big_batch_size, project)
+        check_count(type(self).__name__, "num_candidates", num_candidates)
+        self.num_candidates = num_candidates
 
-    def check(self, owner: str, project: int | None) -> None:
-        """Raise `ConfigError` for settings with which no candidate can be drawn."""
-        check_composition(owner, self.batch_size, self.per_class)
-        check_count(owner, "big_batch_size", self.big_batch_size, at_least=self.batch_size)
-        check_count(owner, "num_candidates", self.num_candidates)
-        if project is not None:
-            check_count(owner, "project", project)
+    def costs(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Return how much each candidate (k, b), as indices into the rows (m, d), differs from all rows: (k,)."""
+        raise NotImplementedError
+
+    def draw(self, rows: np.ndarray, items: ItemsByClass, generator: np.random.Generator) -> np.ndarray:
+        """Return the indices of the candidate with the smallest cost; the first of equal ones."""
+        big = big_batch(items, self.big_batch_size, self.per_class, generator)
+        chosen = candidates(ItemsByClass(items.classes[big]), self, generator)
+        return big[chosen[np.argmin(self.costs(rows[big], chosen))]]
 
 
 def big_batch(items: ItemsByClass, size: int, per_class: int, generator: np.random.Generator) -> np.ndarray:
@@ -48,21 +59,12 @@ def big_batch(items: ItemsByClass, size: int, per_class: int, generator: np.rand
     return items.shuffle(generator)[np.repeat(items.starts[classes], counts) + within]
 
 
-def candidates(items: ItemsByClass, matching: Matching, generator: np.random.Generator) -> np.ndarray:
+def candidates(items: ItemsByClass, sampler: CandidateSampler, generator: np.random.Generator) -> np.ndarray:
     """Draw candidate batches, samples-per-class: (num_candidates, batch_size) indices.
 
     An item is repeated only if its class is too small.
     """
-    parts = images_per_class(matching.batch_size, matching.per_class, len(items.counts))
+    parts = images_per_class(sampler.batch_size, sampler.per_class, len(items.counts))
     is_used = np.arange(parts.max())[None, :] < parts[:, None]
-    chosen = [generator.permutation(len(items.counts))[: len(parts)] for _ in range(matching.num_candidates)]
+    chosen = [generator.permutation(len(items.counts))[: len(parts)] for _ in range(sampler.num_candidates)]
     return np.stack([items.draw(classes, int(parts.max()), generator)[is_used] for classes in chosen])
-
-
-def best_match(
-    rows: np.ndarray, items: ItemsByClass, generator: np.random.Generator, *, matching: Matching, costs: Costs
-) -> np.ndarray:
-    """Return the indices of the candidate with the smallest cost; the first of equal ones."""
-    big = big_batch(items, matching.big_batch_size, matching.per_class, generator)
-    drawn = candidates(ItemsByClass(items.classes[big]), matching, generator)
-    return big[drawn[np.argmin(costs(rows[big], drawn))]]

@@ -1,14 +1,12 @@
 """DDM: the candidate batch whose pairwise distances are distributed most like those of a big batch."""
 
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from unseen.core.checks import check_choice
 from unseen.core.registry import sampler
-from unseen.samplers.candidates import Matching, best_match
-from unseen.samplers.embedding_store import EmbeddingStoreBatches
+from unseen.samplers.candidates import CandidateSampler
 
 HistogramCost = Literal["distances", "reference"]
 
@@ -58,22 +56,12 @@ def _heights(bins: np.ndarray) -> np.ndarray:
 
 
 @sampler("ddm")
-class DistanceMatching:
+class DistanceMatching(CandidateSampler):
     """Batches of b/n classes with n images each, with pairwise distances similar to those of a big batch.
 
-    A big batch is drawn samples-per-class, and candidates from it; the one with the smallest `distance_costs` is used.
-    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
+    The candidate with the smallest `distance_costs` is used. Settings as in `CandidateSampler`, and `compare`:
+    "distances", or "reference" for the histogram cost of the authors' code.
 
-    ================  =====================================================================
-    batch_size        b, images in a batch
-    per_class         n, images of one class in a batch; b is a multiple of n
-    big_batch_size    images in the big batch, at least b
-    num_candidates    candidates to choose from
-    compare           "distances", or "reference" for the histogram cost of the authors' code
-    project           dimensions of a random projection for the comparison; None for all dimensions
-    ================  =====================================================================
-
-    Empty:      a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (DDM)
     Differs:    the authors' code compares histogram heights as if they were distances, as compare="reference" does
     """
@@ -88,13 +76,16 @@ class DistanceMatching:
         compare: HistogramCost = "distances",
         project: int | None = None,
     ) -> None:
-        self._matching = Matching(batch_size, per_class, big_batch_size, num_candidates)
-        self._matching.check("DistanceMatching", project)
+        super().__init__(
+            batch_size=batch_size,
+            per_class=per_class,
+            big_batch_size=big_batch_size,
+            num_candidates=num_candidates,
+            project=project,
+        )
         check_choice("DistanceMatching", "compare", compare, ("distances", "reference"))
-        self.batch_size, self.per_class, self.compare = batch_size, per_class, compare
-        self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
+        self.compare: HistogramCost = compare
 
-    def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
-        """Return the batches over items with these labels, as indices into `labels`."""
-        draw = partial(best_match, matching=self._matching, costs=partial(distance_costs, compare=self.compare))
-        return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)
+    def costs(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Return the difference of each candidate in mean, deviation and pairwise distances."""
+        return distance_costs(rows, chosen, compare=self.compare)

@@ -1,13 +1,31 @@
 """Batches drawn from a store of embeddings that the run keeps up to date."""
 
-from collections.abc import Callable
-
 import numpy as np
 
+from unseen.core.checks import check_count
 from unseen.core.randomness import derive, numpy_generator
-from unseen.samplers.base import BatchPosition, ItemsByClass
+from unseen.samplers.base import BatchPosition, ItemsByClass, check_composition
 
-DrawBatch = Callable[[np.ndarray, ItemsByClass, np.random.Generator], np.ndarray]
+
+class EmbeddingSampler:
+    """Draws batches from the latest embeddings of the run; a subclass defines `draw`."""
+
+    def __init__(self, batch_size: int, per_class: int, big_batch_size: int, project: int | None) -> None:
+        owner = type(self).__name__
+        check_composition(owner, batch_size, per_class)
+        check_count(owner, "big_batch_size", big_batch_size, at_least=batch_size)
+        if project is not None:
+            check_count(owner, "project", project)
+        self.batch_size, self.per_class, self.big_batch_size = batch_size, per_class, big_batch_size
+        self.project = project
+
+    def draw(self, rows: np.ndarray, items: ItemsByClass, generator: np.random.Generator) -> np.ndarray:
+        """Return the indices of one batch, from the rows of all items."""
+        raise NotImplementedError
+
+    def batches(self, labels: np.ndarray, seed: int) -> "EmbeddingStoreBatches":
+        """Return the batches over items with these labels, as indices into `labels`."""
+        return EmbeddingStoreBatches(labels, seed, self)
 
 
 class EmbeddingStoreBatches:
@@ -16,21 +34,16 @@ class EmbeddingStoreBatches:
     The store holds unit-length rows: those of all items before training, updated by the training steps. Store and drawn
     batches belong to the checkpoint, so a resumed run continues with the same batches.
 
-    =========  ====================================================================================
-    draw       draws the indices of a batch from the store, the items by class and a generator
-    project    dimensions of a fixed random projection of the store that `draw` gets; None for the store
-    =========  ====================================================================================
-
-    Differs:   Roth et al. store the network's outputs, which lack unit length for N-pair, angular and lifted losses
+    Differs:  Roth et al. store the network's outputs, which lack unit length for N-pair, angular and lifted losses
     """
 
-    def __init__(self, labels: np.ndarray, seed: int, batch_size: int, draw: DrawBatch, *, project: int | None) -> None:
+    def __init__(self, labels: np.ndarray, seed: int, sampler: EmbeddingSampler) -> None:
         self._items = ItemsByClass(labels)
-        self.seed, self.batch_size, self.draw, self.project = seed, batch_size, draw, project
-        self.batches_per_epoch = max(1, len(labels) // batch_size)
+        self.seed, self.sampler = seed, sampler
+        self.batches_per_epoch = max(1, len(labels) // sampler.batch_size)
         self.rows = np.empty((0, 0), dtype=np.float32)
         self._epoch = -1
-        self._drawn = np.empty((0, batch_size), dtype=np.int64)
+        self._drawn = np.empty((0, sampler.batch_size), dtype=np.int64)
 
     def start(self, embeddings: np.ndarray) -> None:
         """Fill the store with the embeddings of all items."""
@@ -47,7 +60,7 @@ class EmbeddingStoreBatches:
         if position.epoch != self._epoch:
             rows = self._projected()
             keys = [derive(self.seed, "stored batch", position.epoch, batch) for batch in range(self.batches_per_epoch)]
-            self._drawn = np.stack([self.draw(rows, self._items, numpy_generator(key)) for key in keys])
+            self._drawn = np.stack([self.sampler.draw(rows, self._items, numpy_generator(key)) for key in keys])
             self._epoch = position.epoch
         return self._drawn[position.batch]
 
@@ -61,11 +74,13 @@ class EmbeddingStoreBatches:
         self._epoch = int(state["epoch"][0])
 
     def _projected(self) -> np.ndarray:
-        if self.project is None:
+        """Return the store, or its projection on fixed random directions if the sampler asks for one."""
+        project = self.sampler.project
+        if project is None:
             return self.rows
-        generator = numpy_generator(derive(self.seed, "projection", self.rows.shape[1], self.project))
-        directions = generator.standard_normal((self.rows.shape[1], self.project), dtype=np.float32)
-        return self.rows @ (directions / np.float32(self.project**0.5))
+        generator = numpy_generator(derive(self.seed, "projection", self.rows.shape[1], project))
+        directions = generator.standard_normal((self.rows.shape[1], project), dtype=np.float32)
+        return self.rows @ (directions / np.float32(project**0.5))
 
 
 def _normalize(embeddings: np.ndarray) -> np.ndarray:

@@ -1,12 +1,9 @@
 """FRD: the candidate batch with the smallest Frechet distance to a big batch."""
 
-from functools import partial
-
 import numpy as np
 
 from unseen.core.registry import sampler
-from unseen.samplers.candidates import Matching, best_match
-from unseen.samplers.embedding_store import EmbeddingStoreBatches
+from unseen.samplers.candidates import CandidateSampler
 
 
 def frechet_costs(rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -38,40 +35,15 @@ def frechet_costs(rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 @sampler("frd")
-class FrechetMatching:
+class FrechetMatching(CandidateSampler):
     """Batches of b/n classes with n images each, with mean and covariance similar to those of a big batch.
 
-    A big batch is drawn samples-per-class, and candidates from it; the one with the smallest `frechet_costs` is used.
-    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
+    The candidate with the smallest `frechet_costs` is used; settings as in `CandidateSampler`.
 
-    ================  =====================================================================
-    batch_size        b, images in a batch
-    per_class         n, images of one class in a batch; b is a multiple of n
-    big_batch_size    images in the big batch, at least b
-    num_candidates    candidates to choose from
-    project           dimensions of a random projection for the comparison; None for all dimensions
-    ================  =====================================================================
-
-    Empty:      a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473 (FRD)
     Differs:    the authors' code cannot select this sampler by its name; without their 1e-8 I inside the root
     """
 
-    def __init__(
-        self,
-        *,
-        batch_size: int = 112,
-        per_class: int = 2,
-        big_batch_size: int = 512,
-        num_candidates: int = 10,
-        project: int | None = None,
-    ) -> None:
-        self._matching = Matching(batch_size, per_class, big_batch_size, num_candidates)
-        self._matching.check("FrechetMatching", project)
-        self.batch_size, self.per_class = batch_size, per_class
-        self.big_batch_size, self.num_candidates, self.project = big_batch_size, num_candidates, project
-
-    def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
-        """Return the batches over items with these labels, as indices into `labels`."""
-        draw = partial(best_match, matching=self._matching, costs=frechet_costs)
-        return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)
+    def costs(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Return the squared Frechet distance of each candidate."""
+        return frechet_costs(rows, chosen)

@@ -1,13 +1,11 @@
 """GC: batches around a greedy coreset, points that cover the embeddings."""
 
-from functools import partial
-
 import numpy as np
 
-from unseen.core.checks import check_between, check_count
+from unseen.core.checks import check_between
 from unseen.core.registry import sampler
-from unseen.samplers.base import ItemsByClass, check_composition
-from unseen.samplers.embedding_store import EmbeddingStoreBatches
+from unseen.samplers.base import ItemsByClass
+from unseen.samplers.embedding_store import EmbeddingSampler
 
 
 def greedy_centres(
@@ -40,29 +38,8 @@ def greedy_centres(
     return centres
 
 
-def draw_around_centres(
-    rows: np.ndarray, items: ItemsByClass, generator: np.random.Generator, *, settings: "GreedyCoreset"
-) -> np.ndarray:
-    """Return b/n centres of a random subset of the items, each followed by n - 1 other items of its class."""
-    wanted, others = settings.batch_size // settings.per_class, settings.per_class - 1
-    subset = generator.permutation(len(rows))[: settings.big_batch_size]
-    centres = subset[greedy_centres(rows[subset], wanted, generator, soft_share=settings.soft_share)]
-    centres = np.resize(centres, wanted)
-    order = items.shuffle(generator)
-    is_centre = np.zeros(len(rows), dtype=bool)
-    is_centre[centres] = True
-    # Within a class, items that are not centres come first, so that centres are repeated last.
-    order = order[np.argsort(items.classes[order] + 0.5 * is_centre[order], kind="stable")]
-    classes = items.classes[centres]
-    by_class = np.argsort(classes, kind="stable")
-    rank = np.empty(wanted, dtype=np.int64)  # of a centre among those of its class
-    rank[by_class] = np.arange(wanted) - np.searchsorted(classes[by_class], classes[by_class])
-    within = (rank[:, None] * others + np.arange(others)) % items.counts[classes, None]
-    return np.concatenate([centres[:, None], order[items.starts[classes, None] + within]], axis=1).ravel()
-
-
 @sampler("gc")
-class GreedyCoreset:
+class GreedyCoreset(EmbeddingSampler):
     """Batches of b/n images that cover the embeddings, each with n - 1 other images of its class.
 
     They are chosen from a random subset of the images by `greedy_centres`; two of them may be of one class. Embeddings
@@ -91,15 +68,24 @@ class GreedyCoreset:
         soft_share: float = 0.0,
         project: int | None = None,
     ) -> None:
-        check_composition("GreedyCoreset", batch_size, per_class)
-        check_count("GreedyCoreset", "big_batch_size", big_batch_size, at_least=batch_size)
+        super().__init__(batch_size, per_class, big_batch_size, project)
         check_between("GreedyCoreset", "soft_share", soft_share, 0, 1)
-        if project is not None:
-            check_count("GreedyCoreset", "project", project)
-        self.batch_size, self.per_class, self.big_batch_size = batch_size, per_class, big_batch_size
-        self.soft_share, self.project = soft_share, project
+        self.soft_share = soft_share
 
-    def batches(self, labels: np.ndarray, seed: int) -> EmbeddingStoreBatches:
-        """Return the batches over items with these labels, as indices into `labels`."""
-        draw = partial(draw_around_centres, settings=self)
-        return EmbeddingStoreBatches(labels, seed, self.batch_size, draw, project=self.project)
+    def draw(self, rows: np.ndarray, items: ItemsByClass, generator: np.random.Generator) -> np.ndarray:
+        """Return b/n centres of a random subset of the items, each followed by n - 1 other items of its class."""
+        wanted, others = self.batch_size // self.per_class, self.per_class - 1
+        subset = generator.permutation(len(rows))[: self.big_batch_size]
+        centres = subset[greedy_centres(rows[subset], wanted, generator, soft_share=self.soft_share)]
+        centres = np.resize(centres, wanted)
+        order = items.shuffle(generator)
+        is_centre = np.zeros(len(rows), dtype=bool)
+        is_centre[centres] = True
+        # Within a class, items that are not centres come first, so that centres are repeated last.
+        order = order[np.argsort(items.classes[order] + 0.5 * is_centre[order], kind="stable")]
+        classes = items.classes[centres]
+        by_class = np.argsort(classes, kind="stable")
+        rank = np.empty(wanted, dtype=np.int64)  # of a centre among those of its class
+        rank[by_class] = np.arange(wanted) - np.searchsorted(classes[by_class], classes[by_class])
+        within = (rank[:, None] * others + np.arange(others)) % items.counts[classes, None]
+        return np.concatenate([centres[:, None], order[items.starts[classes, None] + within]], axis=1).ravel()

@@ -6,10 +6,9 @@ from typing import Literal
 import numpy as np
 
 from unseen.core.checks import check_choice
-from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.core.registry import sampler
-from unseen.samplers.base import Batches, BatchPosition, check_composition
+from unseen.samplers.base import Batches, BatchPosition, ItemsByClass, check_composition
 from unseen.samplers.reference_variants import ClassStreamBatches, ReplacementBatches
 
 Draws = Literal["dealt", "reference", "stream"]
@@ -40,9 +39,7 @@ class SamplesPerClass:
     def __init__(self, *, batch_size: int = 112, per_class: int = 2, draw: Draws = "dealt") -> None:
         check_composition("SamplesPerClass", batch_size, per_class)
         check_choice("SamplesPerClass", "draw", draw, ("dealt", "reference", "stream"))
-        self.batch_size = batch_size
-        self.per_class = per_class
-        self.draw = draw
+        self.batch_size, self.per_class, self.draw = batch_size, per_class, draw
 
     def batches(self, labels: np.ndarray, seed: int) -> Batches:
         """Return the batches over items with these labels, as indices into `labels`."""
@@ -58,13 +55,8 @@ class RoundRobinBatches:
     """The batches of `SamplesPerClass`, a pure function of seed and position."""
 
     def __init__(self, labels: np.ndarray, seed: int, batch_size: int, per_class: int) -> None:
-        if len(labels) == 0:
-            raise DataError("there are no images to draw batches from", hint="The split needs training classes.")
-        order = np.argsort(labels, kind="stable")
-        _, starts = np.unique(labels[order], return_index=True)
-        self._members = np.split(order, starts[1:])
-        self.seed = seed
-        self.batch_size = batch_size
+        self._members = np.split(np.argsort(labels, kind="stable"), ItemsByClass(labels).starts[1:])
+        self.seed, self.batch_size = seed, batch_size
         self.classes_per_batch = min(batch_size // per_class, len(self._members))
         self.per_class = batch_size // self.classes_per_batch
         self.batches_per_round = -(-len(self._members) // self.classes_per_batch)

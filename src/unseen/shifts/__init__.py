@@ -1,5 +1,6 @@
 """Shifts: ladders of splits of growing distance, what scores are worth over them, and few-shot adaptation."""
 
+from unseen.shifts.build import PUBLISHED_LADDERS as PUBLISHED_LADDERS
 from unseen.shifts.build import LadderSettings as LadderSettings
 from unseen.shifts.build import build_ladder as build_ladder
 from unseen.shifts.few_shot import Adaptation as Adaptation
@@ -19,7 +20,6 @@ from unseen.shifts.ladder import read_ladder as read_ladder
 from unseen.shifts.ladder import write_ladder as write_ladder
 from unseen.shifts.ladder_split import ByLadder as ByLadder
 from unseen.shifts.ladder_split import split_of_rung as split_of_rung
-from unseen.shifts.rung_selection import PUBLISHED_LADDERS as PUBLISHED_LADDERS
 from unseen.shifts.small_sample_distance import CorrectedDistance as CorrectedDistance
 from unseen.shifts.small_sample_distance import corrected_distance as corrected_distance
 from unseen.shifts.steps import SwapSchedule as SwapSchedule

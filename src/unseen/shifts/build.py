@@ -23,13 +23,9 @@ SAMPLES = 9
 class LadderSettings:
     """How a ladder is built.
 
-    ========  =========================================================================================
-    schedule  how many swaps and removals, in which steps
-    rungs     how many, evenly spaced in distance; or target distances; or names of steps ("-20", "R22")
-    samples   number of steps beside the rungs, evenly spaced, at which the distance of samples is measured; None
-              measures it at every step. It is for information only and takes nearly all the time
-    seed      of the validation classes and of the few-shot episodes
-    ========  =========================================================================================
+    ``rungs`` is how many, evenly spaced in distance; or target distances; or names of steps ("-20", "R22"). ``samples``
+    is the number of steps beside the rungs, evenly spaced, at which the distance of samples is measured, None for all:
+    it is for information only and takes nearly all the time. ``seed`` draws validation classes and few-shot episodes.
     """
 
     schedule: SwapSchedule = field(default_factory=SwapSchedule)
@@ -41,6 +37,21 @@ class LadderSettings:
         check_count("LadderSettings", "seed", self.seed, at_least=0)
         if self.samples is not None:
             check_count("LadderSettings", "samples", self.samples, at_least=0)
+
+
+PUBLISHED_LADDERS = {
+    "cub200": LadderSettings(
+        schedule=SwapSchedule(swaps=2), rungs=["-20", "-10", "0", "6", "10", "30", "R22", "R48", "R66"]
+    ),
+    "cars196": LadderSettings(
+        schedule=SwapSchedule(swaps=2, easier=0), rungs=["0", "6", "16", "20", "30", "R18", "R42", "R66"]
+    ),
+    "sop": LadderSettings(
+        schedule=SwapSchedule(swaps=1000, easier=0, harder=19, removals=6),
+        rungs=["0", "1000", "2000", "3000", "4000", "5000", "R2000", "R6000"],
+    ),
+}
+"""How Milbich et al. (arXiv:2107.09562) built their ladders."""
 
 
 def build_ladder(

@@ -1,6 +1,7 @@
 """Class swaps and removals: from one class split to harder and to easier ones."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -48,20 +49,20 @@ def swap_classes(
     """
     split = ClassSplit(start.train.copy(), start.test.copy())
     length = min(history, len(split.train) // 2, len(split.test) // 2)
-    past: tuple[list[int], list[int]] = ([], [])
+    recent: tuple[deque[int], deque[int]] = (deque(maxlen=length), deque(maxlen=length))
     for iteration in range(iterations):
         if iteration:
             orders = _move_orders(means, split, easier=easier)
             for turn in range(swaps):
                 train_slot, test_slot = (
-                    _first_free(order, turn, used[max(0, len(used) - length) :])
-                    for order, used in zip(orders, past, strict=True)
+                    next((int(slot) for slot in order[turn:] if slot not in skipped), None)
+                    for order, skipped in zip(orders, recent, strict=True)
                 )
                 if train_slot is None or test_slot is None:
                     break
                 split.train[train_slot], split.test[test_slot] = split.test[test_slot], split.train[train_slot]
-                past[0].append(train_slot)
-                past[1].append(test_slot)
+                recent[0].append(train_slot)
+                recent[1].append(test_slot)
         yield ClassSplit(split.train.copy(), split.test.copy())
 
 
@@ -88,7 +89,3 @@ def _move_orders(means: Values, split: ClassSplit, *, easier: bool) -> list[Labe
         for own, other in ((split.train, split.test), (split.test, split.train))
     ]
     return [order[::-1] for order in orders] if easier else orders
-
-
-def _first_free(order: Labels, turn: int, recent: Sequence[int]) -> int | None:
-    return next((int(slot) for slot in order[turn:] if slot not in recent), None)

@@ -36,9 +36,7 @@ def support_and_queries(
 
     Empty:  a class too small for so many shots has neither
     """
-    chosen = np.asarray(support[episode][:shots], np.int64)
+    chosen = sorted(support[episode][:shots])
     if len(chosen) < shots:
         return items[:0], items[:0]
-    is_support = np.zeros(len(items), bool)
-    is_support[chosen] = True
-    return items[is_support], items[~is_support]
+    return items[chosen], np.delete(items, chosen)

@@ -31,12 +31,9 @@ SCORES = ("recall@1", "map@1000")
 class Adaptation:
     """How the last layer is fine-tuned on the support images of an episode.
 
-    ==========  ===================================================================================
-    iterations  shots -> optimiser steps; the paper has none for 10 shots, which take those of 5
-    lr          learning rate of Adam; there is no weight decay
-    beta        boundary of the margin loss, which is not learnt
-    batch_size  images per batch, 2 per class; more per class where there are fewer classes
-    ==========  ===================================================================================
+    Adam without weight decay, margin loss with a boundary ``beta`` that is not learnt, ``batch_size`` images per batch,
+    2 per class, more where there are fewer classes. ``iterations`` maps shots to optimiser steps; the paper has none
+    for 10 shots, which take those of 5.
 
     Reference:  Milbich et al., NeurIPS 2021, arXiv:2107.09562; the defaults are those of the authors' code
     """
@@ -176,12 +173,9 @@ def few_shot(
 ) -> FewShotResult:
     """Zero-shot and few-shot scores over episodes, on the same queries.
 
-    ========  =============================================================================================
-    features  input of the head for the test images (n, d), from a backbone that is not trained
-    classes   the name of each image's class; images of a class in the order of the ladder file
-    head      the last layer; it is copied for each episode
-    support   class -> episode -> positions among the images of the class, as a ladder holds them
-    ========  =============================================================================================
+    ``features`` (n, d) of the test images are the input of ``head``, which is copied for each episode; images of a
+    class are in the order of the ladder file. ``support`` is class -> episode -> positions among the images of the
+    class, as a ladder holds them.
 
     Raises:  DataError when fewer than two classes are large enough for so many shots
     """

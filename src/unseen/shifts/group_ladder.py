@@ -25,11 +25,8 @@ def build_group_ladder(
 ) -> Ladder:
     """The ladder whose steps are the groups of a catalogue's classes (scripts, categories), measured in features.
 
-    ========  =========================================================================================
-    rungs     None takes "mixed" and every group of at least 8 classes; a number takes so many of them, evenly spaced in
-              distance, with the nearest, the furthest and "mixed"; names take these steps and no others
-    seed      of the draws of classes and of the few-shot episodes
-    ========  =========================================================================================
+    Without ``rungs`` they are "mixed" and every group of at least 8 classes; a number takes so many of them, evenly
+    spaced in distance, with the nearest, the furthest and "mixed"; names take these steps and no others.
 
     All steps have equally many test classes, those of the smallest group, and equally many training classes: a larger
     gallery lowers recall@1 and a smaller sample raises the distance, whatever the shift. Hence the distance of "mixed"

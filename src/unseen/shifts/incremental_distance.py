@@ -13,54 +13,40 @@ Level = Literal["class", "sample"]
 _ROWS_AT_ONCE = 8192
 
 
-class RowsByClass:
-    """Features with the row numbers of each class."""
-
-    def __init__(self, features: NDArray[np.floating], labels: Labels) -> None:
-        self.features = features
-        self._order = np.argsort(labels, kind="stable")
-        self._ends = np.cumsum(np.bincount(labels))
-
-    def rows_of(self, classes: Labels) -> Labels:
-        """The row numbers of these classes."""
-        starts = np.concatenate([[0], self._ends])
-        parts = [self._order[starts[label] : starts[label + 1]] for label in np.sort(classes)]
-        return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-
-    def moments_of(self, classes: Labels) -> Moments:
-        """Count, mean and scatter of the rows of these classes."""
-        rows = self.rows_of(classes)
-        first, *others = (
-            moments(self.features[rows[start : start + _ROWS_AT_ONCE]]) for start in range(0, len(rows), _ROWS_AT_ONCE)
-        )
-        return sum(others, start=first)
-
-
 class IncrementalMoments:
     """The moments of one side of a sequence of class splits; rows of few classes stay rows."""
 
-    def __init__(self, rows: RowsByClass) -> None:
-        self.rows = rows
+    def __init__(self, features: NDArray[np.floating], labels: Labels) -> None:
+        self._features = features
+        self._labels = labels
         self._classes = np.empty(0, np.int64)
         self._moments: Moments | None = None
 
     def update(self, classes: Labels) -> Moments | NDArray[np.floating]:
         """The moments of these classes; their rows where they are fewer than dimensions."""
-        rows = self.rows.rows_of(classes)
-        if len(rows) <= self.rows.features.shape[1]:
-            return self.rows.features[rows]
+        rows = self._rows_of(classes)
+        if len(rows) <= self._features.shape[1]:
+            return self._features[rows]
         removed = np.setdiff1d(self._classes, classes)
         added = np.setdiff1d(classes, self._classes)
         # Classes that leave are subtracted; beyond a quarter that would cost accuracy and save little.
         if self._moments is None or 4 * (len(removed) + len(added)) > len(classes):
-            self._moments = self.rows.moments_of(classes)
+            self._moments = self._sum(rows)
         else:
             if len(added):
-                self._moments = self._moments + self.rows.moments_of(added)
+                self._moments = self._moments + self._sum(self._rows_of(added))
             if len(removed):
-                self._moments = self._moments - self.rows.moments_of(removed)
+                self._moments = self._moments - self._sum(self._rows_of(removed))
         self._classes = classes
         return self._moments
+
+    def _rows_of(self, classes: Labels) -> Labels:
+        return np.flatnonzero(np.isin(self._labels, classes))
+
+    def _sum(self, rows: Labels) -> Moments:
+        parts = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
+        first, *others = (moments(self._features[part]) for part in parts)
+        return sum(others, start=first)
 
 
 class ClassSplitDistances:
@@ -71,11 +57,8 @@ class ClassSplitDistances:
 
     def __init__(self, features: NDArray[np.floating], labels: Labels) -> None:
         self.means: Values = class_means(features, labels)
-        levels: dict[Level, RowsByClass] = {
-            "class": RowsByClass(self.means, np.arange(len(self.means))),
-            "sample": RowsByClass(features, labels),
-        }
-        self._sides = {level: (IncrementalMoments(rows), IncrementalMoments(rows)) for level, rows in levels.items()}
+        rows = {"class": (self.means, np.arange(len(self.means))), "sample": (features, labels)}
+        self._sides = {level: (IncrementalMoments(*rows[level]), IncrementalMoments(*rows[level])) for level in rows}
 
     def between(self, split: ClassSplit, level: Level) -> float:
         """The distance at a level; quickest for a split similar to the one before."""

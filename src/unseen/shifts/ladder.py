@@ -151,16 +151,6 @@ def read_ladder(path: Path) -> Ladder:
     return ladder
 
 
-def rung_of(ladder: Ladder, number: int) -> Rung:
-    """The rung with a number, from 1.
-
-    Raises:  DataError for a number that the ladder does not have
-    """
-    if not 1 <= number <= len(ladder.rungs):
-        raise DataError(f"the ladder has rungs 1 to {len(ladder.rungs)}", got=number)
-    return ladder.rungs[number - 1]
-
-
 def _check(path: Path, ladder: Ladder) -> None:
     for number, rung in enumerate(ladder.rungs, start=1):
         sides = [rung.train, rung.validation, rung.test]
@@ -189,14 +179,11 @@ def _in_lines(content: Record) -> str:
     def text(value: object) -> str:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
-    parts = []
-    for key, value in content.items():
-        if isinstance(value, dict) and value:
-            lines = ",\n".join(f"  {text(name)}: {text(entry)}" for name, entry in value.items())
-            parts.append(f"{text(key)}: {{\n{lines}\n}}")
-        elif isinstance(value, list) and value:
-            lines = ",\n".join(f"  {text(entry)}" for entry in value)
-            parts.append(f"{text(key)}: [\n{lines}\n]")
-        else:
-            parts.append(f"{text(key)}: {text(value)}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    def block(value: object) -> str:
+        if not value or not isinstance(value, dict | list):
+            return text(value)
+        if isinstance(value, list):
+            return "[\n  " + ",\n  ".join(text(entry) for entry in value) + "\n]"
+        return "{\n  " + ",\n  ".join(f"{text(name)}: {text(entry)}" for name, entry in value.items()) + "\n}"
+
+    return "{\n" + ",\n".join(f"{text(key)}: {block(value)}" for key, value in content.items()) + "\n}\n"

@@ -28,7 +28,7 @@ from unseen.core.errors import DataError
 from unseen.core.randomness import derive, numpy_generator
 from unseen.evaluation.exact.neighbours import nearest_neighbours
 from unseen.evaluation.frechet import class_means
-from unseen.shifts.class_swaps import Labels, Values
+from unseen.shifts.class_swaps import Labels
 from unseen.shifts.small_sample_distance import corrected_distance
 
 HALVES = 3
@@ -140,16 +140,11 @@ def gallery_recall(
     return Recall(value, float(recalls.std(ddof=1)), len(known), float(np.mean(spreads)))
 
 
-def spread_of(embeddings: NDArray[np.floating]) -> float:
-    """The mean squared distance of normalised embeddings from their mean: within classes and between them."""
-    rows = _normalised(embeddings)
-    return float(np.square(rows).sum(axis=1).mean() - np.square(rows.mean(axis=0)).sum())
-
-
-def spread_within(embeddings: NDArray[np.floating], labels: Labels) -> float:
-    """The part of the spread within classes: the mean squared distance of items from the means of their classes."""
-    rows = _normalised(embeddings)
-    own = np.unique(labels, return_inverse=True)[1]
+def spread_of(embeddings: NDArray[np.floating], labels: Labels | None = None) -> float:
+    """The mean squared distance of normalised embeddings from their mean; with labels from the means of classes."""
+    rows = np.asarray(embeddings, np.float64)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    own = np.zeros(len(rows), np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
     of_means = np.square(class_means(rows, own)).sum(axis=1)
     return float(np.square(rows).sum(axis=1).mean() - np.average(of_means, weights=np.bincount(own)))
 
@@ -157,11 +152,6 @@ def spread_within(embeddings: NDArray[np.floating], labels: Labels) -> float:
 def spread_of_fewer(spread: float, within: float, *, classes: int, fewer: int) -> float:
     """The spread of a random selection of ``fewer`` of the classes: the part between classes grows as 1 - 1/k."""
     return within + (spread - within) * (1 - 1 / fewer) / (1 - 1 / classes)
-
-
-def _normalised(embeddings: NDArray[np.floating]) -> Values:
-    rows = np.asarray(embeddings, np.float64)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
 
 def spread_effect(

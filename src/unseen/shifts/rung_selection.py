@@ -1,33 +1,14 @@
 """Which steps of a ladder become its rungs: by number, by target distances, or by the names of the steps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from unseen.core.errors import ConfigError
 from unseen.core.registry import nearest
-from unseen.shifts.steps import Step, SwapSchedule
+from unseen.shifts.steps import Step
 
 RUNGS = 9
-
-
-@dataclass(frozen=True)
-class PublishedLadder:
-    """How Milbich et al. (arXiv:2107.09562) built the ladder of a data set, and the steps that are its rungs."""
-
-    schedule: SwapSchedule
-    steps: tuple[str, ...]
-
-
-PUBLISHED_LADDERS = {
-    "cub200": PublishedLadder(SwapSchedule(swaps=2), ("-20", "-10", "0", "6", "10", "30", "R22", "R48", "R66")),
-    "cars196": PublishedLadder(SwapSchedule(swaps=2, easier=0), ("0", "6", "16", "20", "30", "R18", "R42", "R66")),
-    "sop": PublishedLadder(
-        SwapSchedule(swaps=1000, easier=0, harder=19, removals=6),
-        ("0", "1000", "2000", "3000", "4000", "5000", "R2000", "R6000"),
-    ),
-}
 
 
 def rising_steps(steps: Sequence[Step]) -> list[Step]:

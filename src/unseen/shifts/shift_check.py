@@ -1,9 +1,9 @@
 """Shift check: how far deployment data are from training data, and what that means for recall."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ from unseen.shifts.recall_forecast import (
     spread_effect,
     spread_of,
     spread_of_fewer,
-    spread_within,
 )
 from unseen.shifts.small_sample_distance import CorrectedDistance, corrected_distance
 from unseen.shifts.steps import SwapSchedule
@@ -52,22 +51,13 @@ class DeploymentData:
     features: Features
     labels: NDArray[Any] | None = None
 
-    @property
-    def classes(self) -> int | None:
-        """How many classes there are, where that is known."""
-        return None if self.labels is None else len(np.unique(self.labels))
-
 
 @dataclass(frozen=True, eq=False)
 class ShiftCheckInputs:
-    """Training and deployment data by one model.
+    """Training and deployment data by one model: features of the catalogue's items and of deployment.
 
-    ==========  ===============================================================================================
-    features    of the training data, a row for each item of the catalogue
-    head        makes embeddings of features, a trained run's; None scores the features themselves
-    seen        classes that the head was trained on: no recall is measured on them
-    scored_by   the name of the model
-    ==========  ===============================================================================================
+    A trained ``head`` makes embeddings of features; None scores the features themselves. No recall is measured on the
+    classes it has ``seen`` in training. ``scored_by`` is the name of the model.
     """
 
     catalogue: Catalogue
@@ -94,17 +84,10 @@ class ShiftCheckInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftCheckSettings:
-    """How a shift is checked.
+    """How a shift is checked: by which ladder of the training data, and by which few-shot adaptation.
 
-    ==========  ===============================================================================================
-    classes     number of deployment classes, where it has no labels and this is known nevertheless
-    dimensions  measure along so many leading principal directions of the training data, for few deployment rows
-    rungs       of the ladder of the training data
-    schedule    of that ladder
-    shots       2, 5 or 10
-    episodes    of few-shot adaptation; 0 for none
-    adaptation  how the last layer is fine-tuned
-    ==========  ===============================================================================================
+    ``classes`` is the number of deployment classes, where there are no labels and it is known nevertheless;
+    ``dimensions`` measures along so many leading principal directions of the training data, for few deployment rows.
     """
 
     classes: int | None = None
@@ -250,7 +233,7 @@ def _number_of_classes(inputs: ShiftCheckInputs, settings: ShiftCheckSettings) -
     widths = inputs.features.shape[1], deployed.features.shape[1]
     if widths[0] != widths[1]:
         raise DataError("training and deployment features must have the same width", got=f"{widths[0]} and {widths[1]}")
-    known = deployed.classes if deployed.labels is not None else settings.classes
+    known = settings.classes if deployed.labels is None else len(np.unique(deployed.labels))
     if known is not None and known < 2:
         raise DataError(f"{deployed.name} has a single class, so its labels say nothing", hint="Use --no-labelled.")
     return known
@@ -288,7 +271,7 @@ class _Gallery:
         rows = self.inputs.rows_of(catalogue.class_names, only_unseen=True)
         unseen, labels = self.embeddings[rows], catalogue.labels[rows]
         effect = spread_effect(unseen, labels, classes=self.classes, per_class=self.per_class, seed=self.seed)
-        within = spread_within(unseen, labels)
+        within = spread_of(unseen, labels)
         spread = spread_of_fewer(spread_of(embeddings), within, classes=known or self.classes, fewer=self.classes)
         if deployed.labels is None:
             return effect, spread, None
@@ -330,26 +313,23 @@ def _adaptation_gains(
         targets.append((number, inputs.features[rows], names, ladder.support))
     if inputs.deployed.labels is not None:
         names = inputs.deployed.labels.astype(np.str_)
-        classes, counts = np.unique(names, return_counts=True)
-        sizes = dict(zip(classes.tolist(), counts.tolist(), strict=True))
-        targets.append((None, inputs.deployed.features, names, draw_support(sizes, seed=settings.seed)))
+        support = draw_support(Counter(names.tolist()), seed=settings.seed)
+        targets.append((None, inputs.deployed.features, names, support))
     gains = []
     for index, (rung, features, names, support) in enumerate(targets):
         start = settings.rungs + 4 + index * settings.episodes
         message = "adapting to deployment" if rung is None else f"adapting to rung {rung}"
         progress(start, settings.total, message)
         inputs_of_head = torch.from_numpy(np.asarray(features, np.float32))
-        on_episode = partial(_report_from, progress, start, settings.total, message)
+
+        def on_episode(done: int, _total: int, _words: str, *, start: int = start, message: str = message) -> None:
+            progress(start + done, settings.total, message)
+
         # Classes may have too few images for so many shots: then there is no gain, but the check has other results.
         with suppress(DataError):
             result = few_shot(inputs_of_head, names, head, support, few_shot_settings, progress=on_episode)
             gains.append(AdaptationGain(rung, result))
     return gains
-
-
-def _report_from(progress: Progress, start: int, total: int, message: str, done: int, *_: object) -> None:
-    """Report a part of the work as steps of the whole."""
-    progress(start + done, total, message)
 
 
 def _identity_head(features: Features) -> nn.Module:

@@ -106,11 +106,10 @@ def corrected_distance(
             f"{fewest:,} samples are too few for a distance in {width:,} dimensions",
             hint=f"Use at least {needed:,} samples" + (f", or at most {most:,} dimensions." if most else "."),
         )
-    key = derive(seed, "rows of the larger sample")
-    equal = [
-        own if own.count == fewest else moments(_sample(rows, fewest, key))
-        for rows, own in ((one, first), (two, second))
-    ]
+    equal = []
+    for rows, own in ((one, first), (two, second)):
+        order = numpy_generator(derive(seed, "rows of the larger sample")).permutation(len(rows))
+        equal.append(own if own.count == fewest else moments(rows[np.sort(order[:fewest])]))
     variance = float(np.trace(first.covariance) + np.trace(second.covariance))
     mean_difference = float(((first.mean - second.mean) ** 2).sum())
     noise = float(np.trace(first.covariance) / first.count + np.trace(second.covariance) / second.count)
@@ -121,7 +120,3 @@ def corrected_distance(
         rows=(first.count, second.count),
         dimensions=width,
     )
-
-
-def _sample(rows: NDArray[np.floating], count: int, key: int) -> NDArray[np.floating]:
-    return rows[np.sort(numpy_generator(key).permutation(len(rows))[:count])]

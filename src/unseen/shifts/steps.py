@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
@@ -17,8 +18,7 @@ _TOLERANCE = 0.02
 """A relative fall of the distance up to this is the noise of few classes; a larger one ends the removal."""
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(NamedTuple):
     """A class split with its distance of class means; "-20" is 20 swaps easier than the start "0", "6" is 6 swaps
     harder, and "R22" has lost 22 classes from each side of the last harder one."""
 
@@ -29,17 +29,11 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class SwapSchedule:
-    """How many swaps and removals lead away from the start of a ladder.
+    """How many steps of swaps lead to easier and harder splits from the start of a ladder, and how many of removals on.
 
-    ==============  ====================================================================================
-    swaps           swaps (and classes removed from each side) from one step to the next; None takes 2 %
-                    of the smaller side, which is 2 for CUB and Cars
-    easier          steps towards easier splits; 0 for none
-    harder          steps of swaps towards harder splits
-    removals        steps of removal after the last swap
-    history         slots of each side that were swapped last and are skipped
-    easier_history  likewise, towards easier splits
-    ==============  ====================================================================================
+    ``swaps`` is the number of swaps, and of classes removed from each side, from one step to the next; None takes 2 %
+    of the smaller side, which is 2 for CUB and Cars. ``history``, towards easier splits ``easier_history``, is the
+    number of slots of each side that were swapped last and are skipped.
     """
 
     swaps: int | None = None
@@ -115,14 +109,13 @@ def assemble_ladder(
         features={"dimensions": int(source.features.shape[1]), "made_by": source.made_by},
         settings=settings,
         classes=classes,
-        steps=[_record(step, sample_distances.get(step.name)) for step in steps],
+        steps=[
+            StepRecord(name, len(sides.train), len(sides.test), distance, sample_distances.get(name))
+            for name, sides, distance in steps
+        ],
         rungs=[_rung(catalogue, step, sample_distances[step.name], seed) for step in rungs],
         support=draw_support({name: len(items) for name, items in classes.items()}, seed=seed),
     )
-
-
-def _record(step: Step, sample_distance: float | None) -> StepRecord:
-    return StepRecord(step.name, len(step.classes.train), len(step.classes.test), step.distance, sample_distance)
 
 
 def _rung(catalogue: Catalogue, step: Step, sample_distance: float, seed: int) -> Rung:

@@ -1,5 +1,7 @@
 """Cells of a study as runs: their complete recipes, the caches they share, and what a worker does with one."""
 
+import functools
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,10 +33,10 @@ def plan_cells(plan: Plan) -> list[Cell]:
             f"plan '{plan.name}': the split '{plan.unexpanded_splits[0]}' stands for several",
             hint="Call prepare_study on the plan first.",
         )
-    load, loaded = _catalogue_loader()
+    load = _catalogue_loader()
     cells = plan.cells(lambda config: prepare(config, load).recipe.to_mapping())
     for data in {canonical_json(cell.config["data"]) for cell in cells if cell.config["depth"] == "full"}:
-        check_images(loaded[data])
+        check_images(load(json.loads(data)))
     return cells
 
 
@@ -45,29 +47,19 @@ def run_cell(job: CellJob, progress: Progress) -> Record:
 
 def fill_caches(cells: Sequence[Cell], *, cache: Path | None = None, workers: int = 0) -> None:
     """Compute what the cells' cached depths need, once and with all processors, before workers share the cells."""
-    load, _ = _catalogue_loader()
-    filled = set()
+    load, filled = _catalogue_loader(), set()
     for cell in cells:
         needs = canonical_json({key: cell.config[key] for key in _DECIDES_A_CACHE})
         if cell.config["depth"] == "full" or needs in filled:
             continue
         filled.add(needs)
         prepared = prepare(cell.config, load)
-        recipe, items = prepared.recipe, make_dataset(prepared.recipe, prepared.catalogue)
-        model = model_of(recipe, items).to(device())
-        parts = part_at_depth(recipe, model, items)
-        folder = cache_folder() if cache is None else cache
-        items_at_depth(prepared, parts, items, cache=folder, workers=workers)
+        items = make_dataset(prepared.recipe, prepared.catalogue)
+        parts = part_at_depth(prepared.recipe, model_of(prepared.recipe, items).to(device()), items)
+        items_at_depth(prepared, parts, items, cache=cache or cache_folder(), workers=workers)
 
 
-def _catalogue_loader() -> tuple[Callable[[Record], Catalogue], dict[str, Catalogue]]:
-    """A function that loads each data set once, as many cells share theirs; and what it has loaded."""
-    loaded: dict[str, Catalogue] = {}
-
-    def load(record: Record) -> Catalogue:
-        key = canonical_json(record)
-        if key not in loaded:
-            loaded[key] = load_catalogue(record)
-        return loaded[key]
-
-    return load, loaded
+def _catalogue_loader() -> Callable[[Record], Catalogue]:
+    """A function that loads each data set once, as many cells share theirs."""
+    load = functools.cache(lambda record: load_catalogue(json.loads(record)))
+    return lambda record: load(canonical_json(record))

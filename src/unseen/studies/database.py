@@ -1,18 +1,17 @@
 """An SQLite file that changes in short transactions; refused if it is damaged, foreign or on a network disk."""
 
 import os
-import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from unseen.core.errors import StoreError
 from unseen.core.faults import fault
-from unseen.core.files import TEMPORARY, sync_folder
+from unseen.core.files import sync, temporary_file
 
 _NETWORK = (
     "nfs", "cifs", "smb", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "davfs", "sshfs", "s3fs", "rclone"
@@ -66,31 +65,26 @@ def refuse_network(path: Path) -> None:
         raise StoreError(f"{path} is on a network file system", got=kind, hint="Use a local disk.")
 
 
-def create_database(path: Path, schema: Schema, *, rows: Sequence[tuple[str, tuple[str, ...]]] = ()) -> None:
-    """Create a database with these tables and rows if there is none; it appears under its name when it is complete."""
+def create_database(path: Path, schema: Schema, first_row: tuple[str, tuple[str, ...]]) -> None:
+    """Create a database with a first row if there is none; it appears under its name when it is complete."""
     if path.exists():
         return
     refuse_network(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _temporary_beside(path) as temporary:
-            connection = sqlite3.connect(temporary)
-            try:
+        with temporary_file(path) as temporary:
+            with closing(sqlite3.connect(temporary)) as connection:
                 connection.execute(f"PRAGMA application_id={schema.application}")
                 connection.execute(f"PRAGMA user_version={schema.version}")
                 for statement in schema.tables:
                     connection.execute(statement)
-                for statement, values in rows:
-                    connection.execute(statement, values)
+                connection.execute(*first_row)
                 connection.commit()
-            finally:
-                connection.close()
-            _sync(temporary)
+            sync(temporary)
             fault("store.before_link")
             # Unlike a rename, a link never replaces a file that another process created meanwhile.
             with suppress(FileExistsError):
                 os.link(temporary, path)
-            sync_folder(path.parent)
+            sync(path.parent)
     except (sqlite3.Error, OSError) as problem:
         raise StoreError(f"cannot create {path} ({problem})", hint="Use a folder that is writable.") from None
 
@@ -106,22 +100,20 @@ class Database:
         self._lock = threading.RLock()
         refuse_network(path)
         if not path.is_file() or path.stat().st_size == 0:
-            raise StoreError(
-                f"{path} {'is empty' if path.is_file() else 'does not exist'}", hint="Start the study first."
-            )
+            reason = "is empty" if path.is_file() else "does not exist"
+            raise StoreError(f"{path} {reason}", hint="Start the study first.")
+        # Never creates: a missing file is an error, not an empty store.
+        address = f"file:{quote(str(path.absolute()))}?mode=rw"
         with self._guard():
-            # Never creates: a missing file is an error, not an empty store.
-            address = f"file:{quote(str(path.absolute()))}?mode=rw"
             self._connection = sqlite3.connect(
                 address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
             )
-        self._connection.row_factory = sqlite3.Row
-        try:
-            with self._guard():
+            self._connection.row_factory = sqlite3.Row
+            try:
                 self._check(schema)
-        except BaseException:
-            self._connection.close()
-            raise
+            except BaseException:
+                self._connection.close()
+                raise
 
     def close(self) -> None:
         """Close the file."""
@@ -151,18 +143,13 @@ class Database:
 
     def copy_to(self, path: Path) -> None:
         """Copy the database as it is at one instant, also while others write."""
-        with self._lock, self._guard():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with _temporary_beside(path) as temporary:
-                copy = sqlite3.connect(temporary)
-                try:
-                    self._connection.backup(copy)
-                    copy.execute("PRAGMA journal_mode=DELETE")
-                finally:
-                    copy.close()
-                _sync(temporary)
-                os.replace(temporary, path)
-                sync_folder(path.parent)
+        with self._lock, self._guard(), temporary_file(path) as temporary:
+            with closing(sqlite3.connect(temporary)) as copy:
+                self._connection.backup(copy)
+                copy.execute("PRAGMA journal_mode=DELETE")
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -185,38 +172,20 @@ class Database:
                 hint="Use that version.",
             )
         # The file may come from anyone: views, triggers or altered tables could make it do something else.
-        expected = sqlite3.connect(":memory:")
-        try:
+        listing = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+        with closing(sqlite3.connect(":memory:")) as empty:
             for statement in schema.tables:
-                expected.execute(statement)
-            listing = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
-            if [tuple(row) for row in execute(listing)] != expected.execute(listing).fetchall():
-                raise StoreError(
-                    f"{self.path} has other tables than a store of unseen", hint="Use the file as unseen wrote it."
-                )
-        finally:
-            expected.close()
-        findings = [row[0] for row in execute("PRAGMA integrity_check(3)")]
-        if findings != ["ok"]:
+                empty.execute(statement)
+            expected = empty.execute(listing).fetchall()
+        if [tuple(row) for row in execute(listing)] != expected:
             raise StoreError(
-                f"{self.path} is damaged ({findings[0]})", hint="Restore a copy of it, or use another folder."
+                f"{self.path} has other tables than a store of unseen", hint="Use the file as unseen wrote it."
             )
+        finding = execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if finding != "ok":
+            raise StoreError(f"{self.path} is damaged ({finding})", hint="Restore a copy of it, or use another folder.")
         mode = journal_mode(sqlite3.sqlite_version_info)
         if execute(f"PRAGMA journal_mode={mode}").fetchone()[0].upper() != mode:
             raise StoreError(f"{self.path} is in use by a process with another SQLite", hint="Wait until it has ended.")
         # EXTRA is FULL, and also makes the removal of the rollback journal durable: that removal is the commit.
         execute(f"PRAGMA synchronous={'FULL' if mode == 'WAL' else 'EXTRA'}")
-
-
-@contextmanager
-def _temporary_beside(path: Path) -> Iterator[Path]:
-    temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

@@ -34,15 +34,13 @@ def expand_splits(plan: Plan) -> Plan:
         where = f"plan '{plan.name}': splits: {label}"
         if label not in plan.unexpanded_splits:
             expanded = {label: record}
-        elif record["name"] == "ladder":
-            expanded = {f"{label} {name}": split for name, split in _expand_rungs(where, record).items()}
         else:
-            expanded = {f"{label} {name}": split for name, split in _expand_pairs(where, record, plan.data).items()}
-        duplicates = sorted(expanded.keys() & splits.keys())
-        if duplicates:
-            raise ConfigError(
-                f"plan '{plan.name}': splits: the label '{duplicates[0]}' occurs twice", hint="Use another label."
-            )
+            is_ladder = record["name"] == "ladder"
+            parts = _expand_rungs(where, record) if is_ladder else _expand_pairs(where, record, plan.data)
+            expanded = {f"{label} {name}": split for name, split in parts.items()}
+        if repeated := sorted(expanded.keys() & splits.keys()):
+            problem = f"plan '{plan.name}': splits: the label '{repeated[0]}' occurs twice"
+            raise ConfigError(problem, hint="Use another label.")
         splits |= expanded
         if label not in expanded and label in described:
             words = described.pop(label)
@@ -91,9 +89,8 @@ def _expand_pairs(where: str, record: Record, data: Mapping[str, Record]) -> dic
     elif choice == "all":
         parts = _joined_parts(where, data)
     else:
-        raise ConfigError(
-            f"{where}: pairs must be 'all' or a list of at least two different parts or groups", got=choice
-        )
+        problem = f"{where}: pairs must be 'all' or a list of at least two different parts or groups"
+        raise ConfigError(problem, got=choice)
     shared = {key: value for key, value in record.items() if key != "pairs"}
     return {f"{one} to {other}": shared | {"train_on": one, "test_on": other} for one in parts for other in parts}
 

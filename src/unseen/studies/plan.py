@@ -1,7 +1,7 @@
 """A plan: the grid of data x split x method x seed, and the cells it consists of."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -60,12 +60,8 @@ class SkipRule(BaseModel):
 class LadderBuild(BaseModel):
     """How `prepare_study` builds the ladder of a plan: `{by: groups, model: identity, rungs: 4}`.
 
-    ==========  ====================================================================================
-    by          groups: each step of the ladder tests one group of classes
-    model       the backbone whose features measure the distances, and its transform; that of the data by default
-    rungs       how many, or the names of steps; all by default
-    seed        of the draws of classes and of the few-shot episodes
-    ==========  ====================================================================================
+    Each step tests one group of classes, at distances between features of `model`, by default that of the data. `rungs`
+    is their number or the names of steps, by default all.
     """
 
     model_config = SETTINGS
@@ -130,6 +126,13 @@ class Plan(BaseModel):
         words = self.described if described is None else described
         return type(self).from_mapping({**self.to_mapping(), "splits": dict(splits), "described": dict(words)})
 
+    def with_ladder_file(self, path: str, labels: Collection[str]) -> "Plan":
+        """The plan whose splits of these labels take their rungs from a ladder file, instead of building one."""
+        splits = {label: {**self.splits[label], "path": path} for label in labels}
+        for split in splits.values():
+            split.pop("build", None)
+        return self.with_splits(self.splits | splits)
+
     @property
     def hash(self) -> str:
         """Sixteen hexadecimal digits that stand for the whole plan."""
@@ -193,11 +196,8 @@ class Plan(BaseModel):
         all_seeds = dict.fromkeys(seed for method in self.methods for seed in self.seeds_of(method))
         for seed, data, split, method in product(all_seeds, self.data, self.splits, self.methods):
             own = self.splits[split]
-            if (
-                seed in self.seeds_of(method)
-                and method in own.get("methods", self.methods)
-                and seed in own.get("seeds", (seed,))
-            ):
+            runs_here = method in own.get("methods", [method]) and seed in own.get("seeds", [seed])
+            if runs_here and seed in self.seeds_of(method):
                 yield data, split, method, seed
 
     @field_validator("data", "splits", "methods", mode="before")
@@ -259,9 +259,8 @@ class Plan(BaseModel):
         if axis == "split" and any(label.startswith(f"{split} ") for split in self.unexpanded_splits):
             return
         seeds = [seed for method in self.methods for seed in self.seeds_of(method)]
-        labels: dict[str, list[Any]] = {"data": [*self.data], "split": [*self.splits], "method": [*self.methods]}
-        known = seeds if axis == "seed" else labels[axis]
-        if label not in known:
+        known = {"data": self.data, "split": self.splits, "method": self.methods, "seed": seeds}[axis]
+        if label not in list(known):
             close = nearest(str(label), [str(name) for name in known])
             raise ConfigError(f"plan '{self.name}': {where} names a {axis} '{label}' that the plan lacks{close}")
 

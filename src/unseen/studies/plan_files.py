@@ -15,11 +15,6 @@ def shipped_plans() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def study_folder(plan: str) -> Path:
-    """The default folder of a study."""
-    return Path("out") / plan
-
-
 def load_plan(name: str, data: str | None = None, *, ladder: str | None = None) -> Plan:
     """Read and check a plan by its name or from a YAML file; `prepare_study` then builds and expands its splits.
 
@@ -33,26 +28,17 @@ def load_plan(name: str, data: str | None = None, *, ladder: str | None = None) 
     elif name.endswith((".yaml", ".yml")):
         content = read_yaml(Path(name))
     else:
-        known = list(shipped)
         raise ConfigError(
-            f"unknown study '{name}'{nearest(name, known)} (there are: {', '.join(known)})",
+            f"unknown study '{name}'{nearest(name, list(shipped))} (there are: {', '.join(shipped)})",
             hint="Use one of them or a YAML file.",
         )
     if data is not None:
         record = parse_record(data)
         content["data"] = {record["name"]: record}
     plan = Plan.from_mapping(content)
-    return plan if ladder is None else _with_ladder(plan, ladder)
-
-
-def _with_ladder(plan: Plan, path: str) -> Plan:
-    """The plan with another ladder file in all its splits of a ladder."""
-    if not any(record["name"] == "ladder" for record in plan.splits.values()):
-        raise ConfigError("the study has no split of a ladder", got=path, hint="Leave --ladder out.")
-    splits = {
-        label: {key: value for key, value in record.items() if key != "build"} | {"path": path}
-        if record["name"] == "ladder"
-        else record
-        for label, record in plan.splits.items()
-    }
-    return plan.with_splits(splits)
+    if ladder is None:
+        return plan
+    labels = [label for label, record in plan.splits.items() if record["name"] == "ladder"]
+    if not labels:
+        raise ConfigError("the study has no split of a ladder", got=ladder, hint="Leave --ladder out.")
+    return plan.with_ladder_file(ladder, labels)

@@ -28,8 +28,7 @@ def prepare_study(plan: Plan, folder: Path, *, cache: Path | None = None) -> Pla
     label, settings = to_build
     path = folder / LADDER
     _build_ladder_file(path, next(iter(plan.data.values())), settings, cache)
-    split = {key: value for key, value in plan.splits[label].items() if key != "build"} | {"path": str(path)}
-    return expand_splits(plan.with_splits({**plan.splits, label: split}))
+    return expand_splits(plan.with_ladder_file(str(path), [label]))
 
 
 def group_ladder(pooled: Pooled, *, rungs: int | Sequence[str] | None = None, seed: int = 0) -> Ladder:
@@ -41,15 +40,11 @@ def group_ladder(pooled: Pooled, *, rungs: int | Sequence[str] | None = None, se
 def _build_ladder_file(path: Path, data: Record, settings: LadderBuild, cache: Path | None) -> None:
     """Write the ladder, unless the file holds one of the same data, features, rungs and seed."""
     prepared = prepare_pooled({"data": data} | settings.model_dump(include={"model", "transform"}, exclude_unset=True))
-    wanted = {
-        "settings": {"by": GROUPS, "rungs": settings.rungs, "seed": settings.seed},
-        "made_by": made_by(prepared.recipe),
-        "fingerprint": prepared.catalogue.fingerprint,
-    }
+    facts = {"by": GROUPS, "rungs": settings.rungs, "seed": settings.seed}
+    wanted = [facts, made_by(prepared.recipe), prepared.catalogue.fingerprint]
     if path.exists():
         old = read_ladder(path)
-        facts = {"made_by": old.features["made_by"], "fingerprint": old.data["fingerprint"]}
-        if {"settings": old.settings, **facts} == wanted:
+        if [old.settings, old.features["made_by"], old.data["fingerprint"]] == wanted:
             return
     ladder = group_ladder(pool(prepared, cache=cache), rungs=settings.rungs, seed=settings.seed)
     write_ladder(path, ladder)

@@ -1,8 +1,8 @@
 """The runner of a study: an executor runs its cells, each cell exactly once, whatever dies."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,13 +48,9 @@ class StudyOutcome:
 class RunnerSettings:
     """How a study is run.
 
-    ============  ================================================================================
-    max_attempts  unexpected errors and deaths of its worker after which a cell counts as failed
-    retry_failed  run the cells that failed before once more
-    cache         folder of caches that all cells share; None for the user's
-    before        called with the cells that are to run, before any starts; to fill caches, for example
-    quiet         show no progress
-    ============  ================================================================================
+    A cell counts as failed after `max_attempts` unexpected errors and deaths of its worker; `retry_failed` runs cells
+    that failed before once more. `cache` is the folder of caches that all cells share, by default the user's. `before`
+    is called with the cells that are to run before any starts, to fill caches for example.
     """
 
     max_attempts: int = 3
@@ -80,11 +76,8 @@ def run_study(
     A cell works in `folder/cells/<name>`, where a later attempt finds what an earlier one left. An `UnseenError` fails
     the cell at once; any other error, and the death of its worker, after `max_attempts` times. The others run on.
 
-    The store `folder/study.sqlite` is the truth about the study: what a cell returns is written there, and reports and
-    analyses read it from there. A `result.json` in a cell's folder is the record of that run alone.
-
-    Results are keyed by configuration: those of an earlier plan in the same folder stay, unreported, and are found
-    again when a plan names them. One runner at a time works on a folder; a second one is refused.
+    Results go to the store `folder/study.sqlite`, keyed by configuration: those of an earlier plan in the same folder
+    stay, unreported, and are found again when a plan names them. A second runner on the same folder is refused.
 
     Raises:     StoreError for a store that cannot be used; UnseenError if workers cannot start; KeyboardInterrupt on
                 Ctrl-C, after the workers have ended and their cells were given back
@@ -92,7 +85,12 @@ def run_study(
     settings = settings or RunnerSettings()
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    with _only_runner(folder):
+
+    def refuse() -> None:
+        problem = f"another process already runs the study in {folder}"
+        raise StoreError(problem, hint="Wait until it has ended, or use another folder.")
+
+    with exclusive(folder / "study.lock", when_busy=refuse):
         sweep(folder)
         create_store(folder / STORE)
         with Store(folder / STORE, max_attempts=settings.max_attempts) as store:
@@ -101,25 +99,13 @@ def run_study(
                 store.retry_failed()
             _wait_for_orphans(store)
             finished_now = 0
-            unfinished = [state.cell for state in store.cells() if state.state in ("waiting", "running")]
+            unfinished = _unfinished_cells(store)
             if unfinished:
                 if settings.before is not None:
-                    settings.before(unfinished)
+                    settings.before(list(unfinished.values()))
                 with progress_board(quiet=settings.quiet) as board:
                     finished_now = _Run(store, folder, executor, board, settings.cache).work()
             return StudyOutcome(store.path, finished_now, tuple(store.cells()))
-
-
-@contextmanager
-def _only_runner(folder: Path) -> Iterator[None]:
-    def refuse() -> None:
-        raise StoreError(
-            f"another process already runs the study in {folder}",
-            hint="Wait until it has ended, or use another folder.",
-        )
-
-    with exclusive(folder / "study.lock", when_busy=refuse):
-        yield
 
 
 def _wait_for_orphans(store: Store) -> None:
@@ -129,11 +115,15 @@ def _wait_for_orphans(store: Store) -> None:
         time.sleep(0.05)
 
 
+def _unfinished_cells(store: Store) -> dict[str, Cell]:
+    return {state.cell.name: state.cell for state in store.cells() if state.state in ("waiting", "running")}
+
+
 @dataclass
 class _Worker:
-    """What the runner knows of a worker; `owner` is the identity under which it claims cells."""
+    """What the runner knows of a worker: its slot, which is a row of the display, and what it does."""
 
-    owner: str
+    slot: int
     is_ready: bool = False
     is_ending: bool = False
     cell: Cell | None = None
@@ -159,8 +149,9 @@ class _Run:
         self._executor = executor
         self._board = board
         self._cache = None if cache is None else cache.absolute()
-        self._unfinished = self._unfinished_cells()
-        self._slots: list[_Worker | None] = [None] * min(executor.workers, len(self._unfinished))
+        self._unfinished = _unfinished_cells(store)
+        self._slots = range(min(executor.workers, len(self._unfinished)))
+        self._workers: dict[str, _Worker] = {}  # by the identity under which a worker claims cells
         self._failed_starts = 0
         self._finished = 0
         self._seconds: dict[str, list[float]] = {}
@@ -191,41 +182,32 @@ class _Run:
             raise
         return self._finished
 
-    def _workers(self) -> list[_Worker]:
-        return [worker for worker in self._slots if worker is not None]
-
-    def _unfinished_cells(self) -> dict[str, Cell]:
-        return {state.cell.name: state.cell for state in self._store.cells() if state.state in ("waiting", "running")}
-
     def _assign_cells(self) -> bool:
         """Start workers and send cells to those that are ready; False when nothing is left to wait for."""
         # The store may also change from outside: another process gives a cell back.
         if not self._has_changed and time.monotonic() - self._last_claim < SECONDS_BETWEEN_CLAIMS:
             return True
         self._last_claim, self._has_changed = time.monotonic(), False
-        owners = [worker.owner for worker in self._workers()]
-        for worker in self._workers():
+        for owner, worker in self._workers.items():
             if worker.is_ready and not worker.is_ending and worker.cell is None:
-                cell = self._store.claim(worker.owner, watched=owners)
+                cell = self._store.claim(owner, watched=self._workers)
                 if cell is not None:
                     fault("runner.after_claim")
                     worker.cell, worker.started, worker.progress = cell, time.monotonic(), {}
                     job = CellJob(cell.name, cell.config, self._folder / "cells" / cell.name, self._cache)
-                    self._executor.send(worker.owner, job)
+                    self._executor.send(owner, job)
         counts = self._store.counts()
-        starting = sum(not worker.is_ready for worker in self._workers())
-        free = [slot for slot, worker in enumerate(self._slots) if worker is None]
+        starting = sum(not worker.is_ready for worker in self._workers.values())
+        free = sorted(set(self._slots) - {worker.slot for worker in self._workers.values()})
         for slot in free[: max(0, counts["waiting"] - starting)]:
-            self._slots[slot] = _Worker(self._executor.start(of=len(self._slots)))
+            self._workers[self._executor.start(of=len(self._slots))] = _Worker(slot)
         return bool(counts["waiting"] + counts["running"])
 
     def _handle(self, message: Message) -> None:
-        slot = next(slot for slot, worker in enumerate(self._slots) if worker and worker.owner == message.worker)
-        worker = self._slots[slot]
-        assert worker is not None
+        worker = self._workers[message.worker]
         match message:
             case Printed(line=line):
-                self._board.say(f"worker {slot + 1}: {line}")
+                self._board.say(f"worker {worker.slot + 1}: {line}")
             case Ready():
                 worker.is_ready, self._failed_starts, self._has_changed = True, 0, True
             case Progressed(done=done, total=total, message=words):
@@ -233,22 +215,23 @@ class _Run:
             case Finished(cell=name) | Failed(cell=name) if worker.cell is not None and worker.cell.name == name:
                 cell, worker.cell, self._has_changed = worker.cell, None, True
                 worker.is_ending = isinstance(message, Failed) and not message.is_final
-                self._record(worker, cell, message)
+                self._record(cell, message, time.monotonic() - worker.started)
             case Ended(reason=reason):
-                self._slots[slot], self._has_changed = None, True
-                self._record_end(worker, reason)
+                del self._workers[message.worker]
+                self._has_changed = True
+                self._record_end(message.worker, worker, reason)
 
-    def _record(self, worker: _Worker, cell: Cell, message: Finished | Failed) -> None:
+    def _record(self, cell: Cell, message: Finished | Failed, seconds: float) -> None:
         """Write a result or an error to the store."""
         try:
             if isinstance(message, Finished):
                 fault("runner.before_finish")
-                self._store.finish(cell.name, worker.owner, message.result)
+                self._store.finish(cell.name, message.worker, message.result)
                 self._finished += 1
-                self._seconds.setdefault(cell.method, []).append(time.monotonic() - worker.started)
+                self._seconds.setdefault(cell.method, []).append(seconds)
                 state = "done"
             else:
-                state = self._store.fail(cell.name, worker.owner, message.error, is_final=message.is_final)
+                state = self._store.fail(cell.name, message.worker, message.error, is_final=message.is_final)
                 again = "" if state == "failed" else " (it will be tried again)"
                 self._board.say(f"{cell}: {message.error}{again}")
         except ClaimLostError as problem:
@@ -257,48 +240,48 @@ class _Run:
         if state != "waiting":
             self._unfinished.pop(cell.name, None)
 
-    def _record_end(self, worker: _Worker, reason: str) -> None:
+    def _record_end(self, owner: str, worker: _Worker, reason: str) -> None:
         if not worker.is_ready:
             self._failed_starts += 1
             if self._failed_starts >= self._store.max_attempts:
                 raise UnseenError(f"the workers of the study do not start: {reason}")
         elif worker.cell is not None:
             self._board.say(f"{worker.cell}: {reason}")
-            self._store.abandon(worker.owner, reason)
-            self._unfinished = self._unfinished_cells()
+            self._store.abandon(owner, reason)
+            self._unfinished = _unfinished_cells(self._store)
 
     def _beat(self) -> None:
         if time.monotonic() - self._last_heartbeat < SECONDS_BETWEEN_HEARTBEATS:
             return
         self._last_heartbeat = time.monotonic()
-        for worker in self._workers():
+        for owner, worker in self._workers.items():
             if worker.cell is not None:
-                self._store.beat(worker.cell.name, worker.owner, worker.progress)
+                self._store.beat(worker.cell.name, owner, worker.progress)
 
     def _stop(self) -> None:
         self._executor.stop(gracefully=False)
-        for worker in self._workers():
-            self._store.release(worker.owner)
+        for owner in self._workers:
+            self._store.release(owner)
 
     def _draw(self) -> None:
         now = time.monotonic()
-        running = [(worker.cell, now - worker.started, worker.fraction) for worker in self._workers() if worker.cell]
-        names = {cell.name for cell, _, _ in running}
-        waiting = [cell.method for cell in self._unfinished.values() if cell.name not in names]
-        methods = [(cell.method, seconds, fraction) for cell, seconds, fraction in running]
-        left = seconds_left(waiting, methods, self._seconds, len(self._slots))
+        by_slot = {worker.slot: worker for worker in self._workers.values()}
+        busy = [(worker, worker.cell) for worker in by_slot.values() if worker.cell is not None]
+        running = {cell.name: (cell.method, now - worker.started, worker.fraction) for worker, cell in busy}
+        waiting = [cell.method for name, cell in self._unfinished.items() if name not in running]
+        left = seconds_left(waiting, list(running.values()), self._seconds, len(self._slots))
         ended = self._total - len(self._unfinished)
         words = f"{ended}/{self._total} cells, {duration(now - self._started)}"
         words += "" if left is None or not self._unfinished else f", about {duration(left)} left"
-        done = ended + sum(fraction for _, _, fraction in running)
+        done = ended + sum(fraction for _, _, fraction in running.values())
         self._board.show("study", words, done=done, total=self._total)
-        for slot, worker in enumerate(self._slots):
-            row = f"worker {slot + 1}"
-            if worker is None or worker.cell is None:
-                self._board.show(row, "starts" if worker is not None and not worker.is_ready else "", done=0, total=1)
-            else:
-                words = f"{worker.cell} {worker.progress.get('message', '')}"
-                self._board.show(row, words, done=worker.fraction, total=1)
+        for slot in self._slots:
+            worker, words, done = by_slot.get(slot), "", 0.0
+            if worker is not None and worker.cell is not None:
+                words, done = f"{worker.cell} {worker.progress.get('message', '')}", worker.fraction
+            elif worker is not None and not worker.is_ready:
+                words = "starts"
+            self._board.show(f"worker {slot + 1}", words, done=done, total=1)
 
 
 def seconds_left(

@@ -1,7 +1,7 @@
 """The store of a study: one SQLite file in which a result, once acknowledged, is never lost, duplicated or altered.
 
-It is the truth about a study: reports and analyses read the results of cells from here. The `result.json` in a cell's
-folder is that run's own record, from which the row in the store was made; nothing reads it after that.
+It is the truth about a study: reports and analyses read the results of cells from here, never the `result.json` in a
+cell's folder, which is that run's own record.
 """
 
 import hashlib
@@ -76,8 +76,8 @@ class Result:
 def create_store(path: Path) -> None:
     """Create an empty store if there is none."""
     made_by = canonical_json(version("unseen"))
-    first = ("INSERT INTO meta VALUES ('created_by', ?, ?)", (made_by, _digest("created_by", made_by)))
-    create_database(path, SCHEMA, rows=[first])
+    first_row = ("INSERT INTO meta VALUES ('created_by', ?, ?)", (made_by, _digest("created_by", made_by)))
+    create_database(path, SCHEMA, first_row)
 
 
 class Store:
@@ -104,8 +104,6 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
-
-    # Cells
 
     def set_plan(self, cells: Sequence[Cell], plan: Mapping[str, object]) -> None:
         """Make these cells the current plan: new ones wait, known ones keep their state and results.
@@ -148,11 +146,8 @@ class Store:
         now = self._clock()
         with self._database.writing() as execute:
             for row in self._running(execute):
-                if row["owner"] in watched:
-                    continue
-                if self._is_dead(row) or (
-                    not is_here(row["owner"]) and abs(now - (row["heartbeat"] or 0)) > stale_after
-                ):
+                is_silent = abs(now - (row["heartbeat"] or 0)) > stale_after
+                if row["owner"] not in watched and (self._is_dead(row) or (is_silent and not is_here(row["owner"]))):
                     self._count_fault(execute, row, "its process died", is_final=False)
             row = execute(
                 "SELECT * FROM cells WHERE state = 'waiting' AND position IS NOT NULL "
@@ -240,14 +235,16 @@ class Store:
                 self._change(execute, row, state="waiting", owner=None, faults=0, error=None)
             return len(rows)
 
-    # Reading
-
     def cells(self, *, of_all_plans: bool = False) -> list[CellState]:
         """The cells of the current plan in its order; with `of_all_plans` those of earlier plans after them."""
         with self._database.reading() as execute:
             rows = execute("SELECT * FROM cells ORDER BY position IS NULL, position, name").fetchall()
-            states = [(row["position"], self._state(row)) for row in rows]  # verified before they are chosen from
-        return [state for position, state in states if of_all_plans or position is not None]
+            cells = [(row, self._cell(row)) for row in rows]  # verified before they are chosen from
+        return [
+            CellState(cell, row["state"], row["owner"], row["attempts"], row["faults"], row["error"])
+            for row, cell in cells
+            if of_all_plans or row["position"] is not None
+        ]
 
     def results(self, *, of_all_plans: bool = False) -> list[Result]:
         """The results of the current plan in its order, each verified.
@@ -290,8 +287,6 @@ class Store:
         """Copy the store as it is at one instant: a long read of the copy blocks no writer."""
         self._database.copy_to(path)
 
-    # Inside
-
     def _row(self, execute: Execute, name: str) -> sqlite3.Row:
         row: sqlite3.Row | None = execute("SELECT * FROM cells WHERE name = ?", (name,)).fetchone()
         if row is None:
@@ -303,13 +298,11 @@ class Store:
         return [row for row in rows if owner is None or row["owner"] == owner]
 
     def _insert(self, execute: Execute, cell: Cell, labels: Record) -> None:
-        row = dict.fromkeys(_SEALED) | labels | {"name": cell.name, "seed": cell.seed, "attempts": 0, "faults": 0}
-        row |= {"config": canonical_json(cell.config), "state": "waiting"}
-        row |= {"state": "skipped", "error": cell.skip} if cell.skip else {}
-        execute(
-            f"INSERT INTO cells ({', '.join(_SEALED)}, digest) VALUES ({'?,' * len(_SEALED)} ?)",  # noqa: S608
-            (*(row[key] for key in _SEALED), _digest_of_row(row)),
-        )
+        row = {"name": cell.name, "seed": cell.seed, "config": canonical_json(cell.config), "attempts": 0, "faults": 0}
+        row |= labels | {"state": "skipped" if cell.skip else "waiting", "owner": None, "error": cell.skip or None}
+        sealed = [row[key] for key in _SEALED]
+        columns = f"({', '.join(_SEALED)}, digest) VALUES ({'?,' * len(_SEALED)} ?)"
+        execute(f"INSERT INTO cells {columns}", (*sealed, _digest(*sealed)))
 
     def _change(self, execute: Execute, row: sqlite3.Row, **columns: object) -> None:
         self._cell(row)  # a damaged row must not get a fresh digest
@@ -318,7 +311,7 @@ class Store:
             assignments = ", ".join(f"{name} = ?" for name in (*columns, "digest"))
             execute(
                 f"UPDATE cells SET {assignments} WHERE name = ?",  # noqa: S608
-                (*columns.values(), _digest_of_row(new), row["name"]),
+                (*columns.values(), _digest(*(new[key] for key in _SEALED)), row["name"]),
             )
 
     def _count_fault(self, execute: Execute, row: sqlite3.Row, error: str, *, is_final: bool) -> State:
@@ -345,10 +338,6 @@ class Store:
         config = json.loads(row["config"])
         return Cell(row["name"], row["data"], row["split"], row["method"], row["seed"], config, skip)
 
-    def _state(self, row: sqlite3.Row) -> CellState:
-        cell = self._cell(row)
-        return CellState(cell, row["state"], row["owner"], row["attempts"], row["faults"], row["error"])
-
     def _result(self, row: sqlite3.Row) -> Result | None:
         cell = self._cell(row)
         if (row["state"] == "done") != (row["content"] is not None):
@@ -362,10 +351,6 @@ class Store:
 
 def _digest(*content: object) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()
-
-
-def _digest_of_row(row: Mapping[str, object]) -> str:
-    return _digest(*(row[key] for key in _SEALED))
 
 
 def _is_sealed(digest: object, *content: object) -> bool:

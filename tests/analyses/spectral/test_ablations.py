@@ -20,7 +20,7 @@ def test_regularised_methods_are_paired_with_what_differs_by_the_miner_alone(tmp
         ("margin", "R-margin"),
         ("triplet", "R-triplet"),
     ]
-    assert pairs[0].differences(lambda cell: cell.score) == pytest.approx([0.05, 0.05])
+    assert pairs[0].differences(lambda method: method.scores) == pytest.approx([0.05, 0.05])
 
 
 def test_pairs_stay_on_their_split(tmp_path):

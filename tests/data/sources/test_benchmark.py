@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.helpers.present import present
+from tests.helpers.present import files_of, present
 from unseen.core.errors import DataError
 from unseen.data.sources._benchmark import (
     Benchmark,
     ListedImage,
-    PublishedCounts,
     count_differences,
     find_image_root,
     missing_files,
@@ -18,7 +17,7 @@ from unseen.data.sources._benchmark import (
 )
 
 NAMES = {1: "wren", 2: "crow"}
-X = Benchmark("x", {"train": PublishedCounts(2, 1), "test": PublishedCounts(2, 1)})
+X = Benchmark("x", {"train": (2, 1), "test": (2, 1)})
 
 
 def write(root, *paths):
@@ -51,20 +50,20 @@ def test_images_stand_in_the_order_of_class_numbers_and_paths_whatever_the_order
 def test_a_class_without_images_is_no_class_and_is_told(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
     names = NAMES | {3: "owl"}
-    found = Benchmark("x", {"test": PublishedCounts(3, 2)}).catalogue(tmp_path, listed(*FOUR), names)
+    found = Benchmark("x", {"test": (3, 2)}).catalogue(tmp_path, listed(*FOUR), names)
     assert found.class_names == ("wren", "crow")
     assert found.notes == ("the test part has 2 images of 1 classes; the published one has 3 images of 2 classes",)
 
 
 def test_a_class_with_a_single_image_stays_and_is_told(tmp_path):
     write(tmp_path, *[path for path, _ in FOUR])
-    found = Benchmark("x", {"test": PublishedCounts(2, 1)}).catalogue(tmp_path, listed(*FOUR[:3]), NAMES)
+    found = Benchmark("x", {"test": (2, 1)}).catalogue(tmp_path, listed(*FOUR[:3]), NAMES)
     assert found.notes == ("classes with a single item: 1",)
 
 
 def test_every_part_that_differs_gets_a_sentence():
     parts, labels = np.array(["train", "train", "query"]), np.array([0, 0, 1])
-    stated = {"train": PublishedCounts(2, 1), "query": PublishedCounts(2, 1), "gallery": PublishedCounts(1, 1)}
+    stated = {"train": (2, 1), "query": (2, 1), "gallery": (1, 1)}
     assert count_differences(parts, labels, stated) == [
         "the query part has 1 images of 1 classes; the published one has 2 images of 1 classes",
         "the gallery part has 0 images of 0 classes; the published one has 1 images of 1 classes",
@@ -132,28 +131,30 @@ def test_class_folders_are_found_in_place_below_and_in_two_halves(tmp_path):
     write(tmp_path, "deep/images/wren/1.jpg", "deep/images/crow/1.jpg")
     write(tmp_path, "parted/train/wren/1.jpg", "parted/test/wren/1.jpg", "parted/test/crow/2.jpg")
     (tmp_path / "none").mkdir()
-    found = X.class_folders(tmp_path / "plain", ("", "images"), number)
-    assert found == (tmp_path / "plain", [("crow/1.jpg", 2), ("wren/1.jpg", 1)], [])
-    deep = X.class_folders(tmp_path / "deep", ("", "images"), number)
-    assert deep is not None
-    assert deep.root == tmp_path / "deep" / "images"
-    assert X.class_folders(tmp_path / "none", ("", "images"), number) is None
+    found = present(X.from_class_folders(tmp_path / "plain", ("", "images"), number))
+    assert files_of(found).root == tmp_path / "plain"
+    assert found.ids == ("wren/1.jpg", "crow/1.jpg")
+    assert found.class_names == ("wren", "crow")
+    assert found.labels.tolist() == [0, 1]
+    assert present(found.fixed_split).tolist() == ["train", "test"]
+    assert (
+        present(X.from_class_folders(tmp_path / "plain", ("",), number, NAMES | {2: "raven"})).class_names[1] == "raven"
+    )
+    deep = present(X.from_class_folders(tmp_path / "deep", ("", "images"), number))
+    assert files_of(deep).root == tmp_path / "deep" / "images"
+    assert X.from_class_folders(tmp_path / "none", ("", "images"), number) is None
 
 
 def test_halves_of_another_task_are_put_together(tmp_path):
     write(tmp_path, "train/wren/1.jpg", "train/crow/1.jpg", "test/wren/1.jpg", "test/crow/2.jpg")
-    found = X.class_folders(tmp_path, ("",), number)
-    assert found is not None
-    assert found.root == tmp_path
-    assert sorted(found.images) == [
-        ("test/crow/2.jpg", 2),
-        ("test/wren/1.jpg", 1),
-        ("train/crow/1.jpg", 2),
-        ("train/wren/1.jpg", 1),
-    ]
+    found = present(X.from_class_folders(tmp_path, ("",), number))
+    assert files_of(found).root == tmp_path
+    assert found.ids == ("test/wren/1.jpg", "train/wren/1.jpg", "test/crow/2.jpg", "train/crow/1.jpg")
+    assert found.labels.tolist() == [0, 0, 1, 1]
+    assert found.notes == ()
 
 
 def test_a_folder_beside_class_folders_that_is_no_class_is_refused(tmp_path):
     write(tmp_path, "wren/1.jpg", "crow/1.jpg", "owl/1.jpg")
     with pytest.raises(DataError, match=r"x: folder 'owl' in .* is none of the data set's classes"):
-        X.class_folders(tmp_path, ("",), number)
+        X.from_class_folders(tmp_path, ("",), number)

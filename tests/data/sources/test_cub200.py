@@ -8,7 +8,7 @@ from PIL import Image
 
 from tests.helpers.present import image_of, present
 from unseen.core.errors import DataError
-from unseen.data.factory import load_catalogue, split_catalogue
+from unseen.data import load_catalogue, split_catalogue
 from unseen.data.sources.cub200 import cub200
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "cub160"

@@ -8,7 +8,7 @@ from PIL import Image
 
 from tests.helpers.present import image_of
 from unseen.core.errors import DataError
-from unseen.data.factory import load_catalogue
+from unseen.data import load_catalogue
 from unseen.data.sources.folder import folder, unlabeled_images
 
 

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.data.factory import split_catalogue
+from unseen.data import split_catalogue
 from unseen.data.sources.inshop import inshop
 
 ROWS = [

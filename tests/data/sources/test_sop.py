@@ -5,7 +5,7 @@ from PIL import Image
 
 from tests.helpers.present import present
 from unseen.core.errors import DataError
-from unseen.data.factory import split_catalogue
+from unseen.data import split_catalogue
 from unseen.data.sources.sop import sop
 
 HEADER = "image_id class_id super_class_id path\n"

@@ -5,7 +5,7 @@ from PIL import Image
 
 from tests.helpers.present import image_of, present
 from unseen.core.errors import DataError
-from unseen.data.factory import load_catalogue
+from unseen.data import load_catalogue
 from unseen.data.sources.table import table
 
 GOOD = "path,label\na1.png,a\na2.png,a\nb1.png,b\nb2.png,b\n"

@@ -26,9 +26,10 @@ BLOCKS: dict[str, Callable[[Tensor], Tensor]] = {
     "log_sum_exp": lambda x: functional.log_sum_exp(x, MASK),
     "log1p_sum_exp": lambda x: functional.log1p_sum_exp(x, MASK, scale=-2.0, largest=1.0),
     "soft_maximum": lambda x: functional.soft_maximum(x, MASK, temperature=0.5),
+    "soft_extremes": lambda x: functional.soft_extremes(x, (MASK, ~MASK), temperature=0.5),
     "soft_ranks": lambda x: functional.soft_ranks(x, MASK, x[:, :2], temperature=0.5),
     "soft_histogram": lambda x: functional.soft_histogram(x, [MASK], 7).heights,
-    "hinges": lambda x: functional.hinges_above(x, MASK, 0.3).total,
+    "pair_hinges": lambda x: functional.pair_hinges(x, (MASK, ~MASK), near=0.3, far=0.6).total,
     "triplet_hinges": lambda x: functional.triplet_hinges(x, MASK, ~MASK, 0.2).total,
     "disjoint_hinges": lambda x: functional.disjoint_hinges(x, MASK, ~MASK, CLASSES, 0.2).total,
 }

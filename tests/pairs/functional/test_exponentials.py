@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from tests.pairs.functional.plain import assert_same_as_autograd, random_mask, random_matrix
-from unseen.pairs.functional import log1p_sum_exp, log_sum_exp, masked_softmax, soft_maximum, soft_minimum
+from unseen.pairs.functional import (
+    log1p_sum_exp,
+    log_sum_exp,
+    masked_softmax,
+    soft_extremes,
+    soft_maximum,
+    soft_minimum,
+)
 from unseen.pairs.functional.exponentials import SAFE_EXPONENT
 
 BLOCKS = {0.0: log_sum_exp, 1.0: log1p_sum_exp}
@@ -20,7 +27,7 @@ def plain_log_sum(exponents, mask, one):
 
 
 @pytest.mark.parametrize("one", BLOCKS)
-@pytest.mark.parametrize("largest", [None, 1.0])
+@pytest.mark.parametrize("largest", [math.inf, 1.0])
 @pytest.mark.parametrize(("scale", "center"), [(1.0, 0.0), (-2.0, 0.5), (30.0, 0.3), (-30.0, -0.3), (1e-3, 0.1)])
 def test_log_sums_equal_plain_autograd_for_every_scale_and_center(one, largest, scale, center):
     assert_same_as_autograd(
@@ -43,6 +50,26 @@ def test_a_center_for_each_row_gets_its_gradient_and_weights_are_constants(one, 
     assert_same_as_autograd(
         lambda x: BLOCKS[one](x, MASK, scale=scale, center=0.2, weights=weights),
         lambda x: plain_log_sum(scale * weights * (x - 0.2), MASK, one),
+        VALUES,
+    )
+
+
+@pytest.mark.parametrize("one", BLOCKS)
+@pytest.mark.parametrize("largest", [math.inf, 1.0])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_two_masks_at_once_equal_one_after_the_other(one, largest, is_weighted):
+    masks, scales, centers = (MASK, random_mask(4, 7, 9)), (-2.0, 3.0), (0.5, -0.1)
+    weights = random_matrix(2, 2, 7, 9) if is_weighted else torch.ones(2, 7, 9)
+    assert_same_as_autograd(
+        lambda x: BLOCKS[one](
+            x, masks, scale=scales, center=centers, weights=weights if is_weighted else None, largest=largest
+        ),
+        lambda x: torch.stack(
+            [
+                plain_log_sum(scale * weight * (x - center), mask, one)
+                for mask, scale, center, weight in zip(masks, scales, centers, weights, strict=True)
+            ]
+        ),
         VALUES,
     )
 
@@ -133,6 +160,21 @@ def test_soft_extremes_equal_plain_autograd(temperature, is_constant, sign):
     assert_same_as_autograd(
         lambda x: block(x, MASK, temperature=temperature, detach_weights=is_constant),
         lambda x: plain_soft_extreme(x, MASK, sign / temperature, is_constant=is_constant),
+        VALUES,
+    )
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_both_soft_extremes_at_once_equal_one_after_the_other(is_constant):
+    masks = (MASK, random_mask(4, 7, 9))
+    assert_same_as_autograd(
+        lambda x: soft_extremes(x, masks, temperature=0.2, detach_weights=is_constant),
+        lambda x: torch.stack(
+            [
+                plain_soft_extreme(x, mask, sign / 0.2, is_constant=is_constant)
+                for mask, sign in zip(masks, (1, -1), strict=True)
+            ]
+        ),
         VALUES,
     )
 

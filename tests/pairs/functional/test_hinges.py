@@ -6,7 +6,7 @@ import torch
 from tests.losses.loops import grad, hinge
 from tests.pairs.functional.plain import assert_same_as_autograd, random_mask, random_matrix
 from unseen.losses import PairMasks
-from unseen.pairs.functional import PairClasses, disjoint_hinges, hinges_above, hinges_below, triplet_hinges
+from unseen.pairs.functional import PairClasses, disjoint_hinges, pair_hinges, triplet_hinges
 from unseen.pairs.functional.hinges import FEW_POSITIVES
 
 
@@ -51,28 +51,28 @@ def test_both_ways_of_counting_were_tested():
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("shape", [None, (), (7, 1)], ids=str)
 def test_hinges_under_a_mask_equal_plain_autograd_and_bounds_get_their_gradient(squared, shape):
-    values, mask = random_matrix(1, 7, 9), random_mask(2, 7, 9)
-    bounds = [] if shape is None else [random_matrix(3, *shape)]
-    for block, sign in ((hinges_above, 1), (hinges_below, -1)):
+    values, masks = random_matrix(1, 7, 9), (random_mask(2, 7, 9), random_mask(5, 7, 9))
+    bounds = [] if shape is None else [random_matrix(3, *shape), random_matrix(6, *shape)]
 
-        def plain(x, bound=0.4, sign=sign):
-            hinges = (sign * (x - bound)).relu() * mask
-            return (hinges.square() / 2 if squared else hinges).sum(1)
+    def plain(x, near=0.4, far=0.7):
+        hinges = torch.stack(((x - near).relu() * masks[0], (far - x).relu() * masks[1]))
+        return (hinges.square() / 2 if squared else hinges).sum(2)
 
-        def hand_written(x, bound=0.4, block=block):
-            return block(x, mask, bound, squared=squared).total
+    def hand_written(x, near=0.4, far=0.7):
+        return pair_hinges(x, masks, near=near, far=far, squared=squared).total
 
-        assert_same_as_autograd(hand_written, plain, values, *bounds)
-        bound = bounds[0] if bounds else 0.4
-        num_active = ((sign * (values - bound) > 0) & mask).sum(1)
-        assert torch.equal(block(values, mask, bound, squared=squared).num_active, num_active.double())
+    assert_same_as_autograd(hand_written, plain, values, *bounds)
+    near, far = bounds or (0.4, 0.7)
+    num_active = torch.stack((((values > near) & masks[0]).sum(1), ((values < far) & masks[1]).sum(1)))
+    assert torch.equal(pair_hinges(values, masks, near=near, far=far, squared=squared).num_active, num_active.double())
 
 
 def test_hinges_under_an_empty_mask_are_a_connected_zero():
     leaf = random_matrix(4, 3, 4).requires_grad_()
-    total, num_active = hinges_above(leaf, torch.zeros(3, 4, dtype=torch.bool), 0.1)
+    empty = torch.zeros(3, 4, dtype=torch.bool)
+    total, num_active = pair_hinges(leaf, (empty, empty), near=0.1, far=0.9)
     total.sum().backward()
-    assert total.tolist() == num_active.tolist() == [0, 0, 0]
+    assert total.tolist() == num_active.tolist() == [[0, 0, 0], [0, 0, 0]]
     assert leaf.grad is not None
     assert not leaf.grad.any()
 

@@ -46,8 +46,8 @@ def capacity(ladder: LadderResult, score: str) -> tuple[Backbone, ...]:
         Backbone(
             name,
             len(shared),
-            _mean([curves[objective] for objective in shared], score, len(ladder.steps)),
-            _mean(untrained.get(name, []), score, len(ladder.steps)),
+            _mean([curves[objective] for objective in shared], score, len(ladder.rungs)),
+            _mean(untrained.get(name, []), score, len(ladder.rungs)),
         )
         for name, curves in sorted(trained.items(), key=lambda item: _natural_order(item[0]))
         if shared

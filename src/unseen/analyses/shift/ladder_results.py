@@ -5,18 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from unseen.analyses.base import Value
+from unseen.analyses.base import Value, finite_or_none
 from unseen.core.config import Record
+from unseen.core.errors import ConfigError, DataError
+from unseen.core.registry import nearest
 from unseen.shifts import aggregated_score, rank_changes, ranks, relative_to_mean
 from unseen.shifts.ladder import GROUPS
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, rankings
+from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, rankings, score_names
 
 LEVELS = {"class": "class_distance", "sample": "sample_distance"}
 
 
 @dataclass(frozen=True)
-class Step:
+class MeasuredRung:
     """A rung as its rows describe it: the label of its split, its number and step on the ladder, its distances.
 
     `group` is the group of the test classes where the steps of the ladder are groups, else "".
@@ -24,7 +26,7 @@ class Step:
 
     split: str
     number: int
-    name: str
+    step: str
     class_distance: float
     sample_distance: float
     group: str = ""
@@ -32,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class MethodCurve:
-    """A method over the rungs of a ladder; None on a rung where it has no finished cell."""
+    """A method over the rungs of a ladder, or over other splits; None where it has no finished cell."""
 
     method: str
     is_trained: bool
@@ -72,6 +74,13 @@ class MethodCurve:
         return low, high
 
 
+def method_curves(tables: Sequence[Ranking]) -> list[MethodCurve]:
+    """Every method over these rankings, in order of first appearance."""
+    by_key = [{(entry.method, entry.is_trained): entry for entry in table.entries} for table in tables]
+    keys = dict.fromkeys(key for entries in by_key for key in entries)
+    return [MethodCurve(*key, tuple(entries.get(key) for entries in by_key)) for key in keys]
+
+
 @dataclass(frozen=True, eq=False)
 class RankHistory:
     """The rank of a method on each rung, its change from rung to rung, and its relative gap to the mean method."""
@@ -91,7 +100,7 @@ class LadderResult:
 
     data: str
     ladder: str
-    steps: tuple[Step, ...]
+    rungs: tuple[MeasuredRung, ...]
     curves: tuple[MethodCurve, ...]
     main_score: str
     lower_is_better: frozenset[str]
@@ -100,11 +109,11 @@ class LadderResult:
     @property
     def is_by_groups(self) -> bool:
         """Whether the rungs are groups of classes and can be called by their names."""
-        return all(step.group for step in self.steps)
+        return all(rung.group for rung in self.rungs)
 
     def distances(self, level: str = "class") -> list[float]:
         """The distance of training and test on each rung, of class means or of samples."""
-        return [getattr(step, LEVELS[level]) for step in self.steps]
+        return [getattr(rung, LEVELS[level]) for rung in self.rungs]
 
     @cached_property
     def scores(self) -> tuple[str, ...]:
@@ -133,16 +142,32 @@ class LadderResult:
 
 def ladder_results(content: Content) -> tuple[LadderResult, ...]:
     """One for each data set and ladder of which two rungs or more, at different distances, have a finished cell."""
-    groups: dict[tuple[str, str], list[tuple[Step, Ranking]]] = {}
+    groups: dict[tuple[str, str], list[tuple[MeasuredRung, Ranking]]] = {}
     for table in rankings(content):
-        step = step_of(table)
-        if step is not None:
-            groups.setdefault((table.data, str(split_facts(table)["ladder"])), []).append((step, table))
-    results = (_ladder_result(data, ladder, rungs) for (data, ladder), rungs in groups.items())
+        rung = rung_of(table)
+        if rung is not None:
+            groups.setdefault((table.data, str(split_facts(table)["ladder"])), []).append((rung, table))
+    results = (_ladder_result(data, ladder, measured) for (data, ladder), measured in groups.items())
     return tuple(result for result in results if result is not None)
 
 
-def step_of(table: Ranking) -> Step | None:
+def results_with_score(content: Content, score: str) -> tuple[LadderResult, ...]:
+    """The results of a study over its ladders.
+
+    Raises:     DataError for a study without a ladder; ConfigError for a score that it does not have
+    """
+    scores = list(score_names(content))
+    if score not in scores:
+        raise ConfigError(f"the study has no score '{score}'{nearest(score, scores)} (it has: {', '.join(scores)})")
+    results = ladder_results(content)
+    if not results:
+        raise DataError(
+            "the study has no two rungs of a ladder", hint="Use a study such as `ladder-frozen` (unseen list studies)."
+        )
+    return results
+
+
+def rung_of(table: Ranking) -> MeasuredRung | None:
     """The rung that a table was measured on; None for a split that is no rung of a ladder."""
     facts = split_facts(table)
     of_classes, of_samples = facts.get("class_distance"), facts.get("sample_distance")
@@ -150,9 +175,9 @@ def step_of(table: Ranking) -> Step | None:
         return None
     if not isinstance(of_classes, (int, float)) or not isinstance(of_samples, (int, float)):
         return None
-    name = str(facts.get("step", ""))
-    group = name if facts.get("by") == GROUPS else ""
-    return Step(table.split, int(facts["rung"]), name, float(of_classes), float(of_samples), group)
+    step = str(facts.get("step", ""))
+    group = step if facts.get("by") == GROUPS else ""
+    return MeasuredRung(table.split, int(facts["rung"]), step, float(of_classes), float(of_samples), group)
 
 
 def split_facts(table: Ranking) -> Record:
@@ -161,16 +186,13 @@ def split_facts(table: Ranking) -> Record:
     return dict(facts) if isinstance(facts, Mapping) else {}
 
 
-def _ladder_result(data: str, ladder: str, rungs: Sequence[tuple[Step, Ranking]]) -> LadderResult | None:
-    rungs = sorted(rungs, key=lambda rung: rung[0].class_distance)
-    steps = tuple(step for step, _ in rungs)
-    distances = [step.class_distance for step in steps]
-    if len(set(distances)) < max(2, len(steps)):
+def _ladder_result(data: str, ladder: str, measured: Sequence[tuple[MeasuredRung, Ranking]]) -> LadderResult | None:
+    measured = sorted(measured, key=lambda pair: pair[0].class_distance)
+    rungs = tuple(rung for rung, _ in measured)
+    distances = [rung.class_distance for rung in rungs]
+    if len(set(distances)) < max(2, len(rungs)):
         return None
-    tables = [table for _, table in rungs]
-    keys = dict.fromkeys((entry.method, entry.is_trained) for table in tables for entry in table.entries)
-    by_key = [{(entry.method, entry.is_trained): entry for entry in reversed(table.entries)} for table in tables]
-    curves = [MethodCurve(*key, tuple(entries.get(key) for entries in by_key)) for key in keys]
+    tables = [table for _, table in measured]
     main, lower_is_better = tables[0].main_score, tables[0].lower_is_better
     sign = 1 if main in lower_is_better else -1
 
@@ -182,8 +204,8 @@ def _ladder_result(data: str, ladder: str, rungs: Sequence[tuple[Step, Ranking]]
     return LadderResult(
         data=data,
         ladder=ladder,
-        steps=steps,
-        curves=tuple(sorted(curves, key=order)),
+        rungs=rungs,
+        curves=tuple(sorted(method_curves(tables), key=order)),
         main_score=main,
         lower_is_better=lower_is_better,
         differences=tuple(differences.values()),
@@ -206,11 +228,11 @@ def rung_rows(ladder: LadderResult, scores: Sequence[str]) -> Iterator[list[Valu
         histories = ladder.rank_histories(score)
         for index, curve in enumerate(ladder.curves):
             history = histories.get(index)
-            rungs = zip(ladder.steps, curve.summaries(score), curve.intervals(score), strict=True)
-            for position, (step, summary, interval) in enumerate(rungs):
+            by_rung = zip(ladder.rungs, curve.summaries(score), curve.intervals(score), strict=True)
+            for position, (rung, summary, interval) in enumerate(by_rung):
                 yield [
                     *(ladder.data, ladder.ladder, score, curve.method, "yes" if curve.is_trained else "no"),
-                    *(step.split, step.name, step.class_distance, step.sample_distance),
+                    *(rung.split, rung.step, rung.class_distance, rung.sample_distance),
                     *(finite_or_none(summary.mean), finite_or_none(summary.deviation), len(summary.values)),
                     *(interval or (None, None)),
                     history.ranks[position] if history else None,
@@ -227,11 +249,6 @@ def aggregated_rows(ladder: LadderResult, scores: Sequence[str], level: str = "c
             summary, interval = curve.aggregated(score, distances), curve.aggregated_interval(score, distances)
             yield [
                 *(ladder.data, ladder.ladder, score, curve.method, "yes" if curve.is_trained else "no"),
-                *(len(ladder.steps), finite_or_none(summary.mean), finite_or_none(summary.deviation)),
+                *(len(ladder.rungs), finite_or_none(summary.mean), finite_or_none(summary.deviation)),
                 *(len(summary.values), *(interval or (None, None))),
             ]
-
-
-def finite_or_none(value: float | None) -> float | None:
-    """The value, or None where it is missing or not finite."""
-    return None if value is None or not math.isfinite(value) else value

@@ -2,21 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from unseen.figures.style import BLUE, GREY, ORANGE, label, panels, render_png
+from unseen.figures.style import BLUE, GREY, ORANGE, label, panels
 from unseen.shifts.shift_check import ShiftCheck
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def shift_check_png(check: ShiftCheck) -> bytes:
-    """A PNG of the rungs, the shift of the deployment data, and the recall expected and measured there."""
-    return render_png(lambda: _figure(check))
-
-
-def _figure(check: ShiftCheck) -> "Figure":
-    figure, rows = panels(1, 1, width=7.2, height=4.4)
-    axes = rows[0][0]
+def shift_check_figure(check: ShiftCheck) -> "Figure":
+    """The rungs, the shift of the deployment data, and the recall expected and measured there."""
+    figure, [[axes]] = panels(1, 1, width=7.2, height=4.4)
     rungs = sorted(check.rungs, key=lambda rung: rung.shift)
     shifts, recalls = [rung.shift for rung in rungs], [100 * rung.recall.value for rung in rungs]
     axes.plot(shifts, recalls, "o-", color=BLUE, label=f"rungs of {label(check.train)}")
@@ -27,9 +22,8 @@ def _figure(check: ShiftCheck) -> "Figure":
     if expected.value is not None and expected.low is not None and expected.high is not None:
         value, low, high = 100 * expected.value, 100 * expected.low, 100 * expected.high
         bars = [[value - low], [high - value]]
-        axes.errorbar(
-            [check.shift], [value], bars, fmt="D", color=ORANGE, capsize=4, label="expected at its spread, 95 %"
-        )
+        name = "expected at its spread, 95 %"
+        axes.errorbar([check.shift], [value], bars, fmt="D", color=ORANGE, capsize=4, label=name)
     if check.measured is not None:
         axes.plot([check.shift], [100 * check.measured.value], "*", color=GREY, markersize=13, label="measured")
     axes.set_xlabel("shift: corrected distance minus what as many classes have by chance")

@@ -1,11 +1,11 @@
 """Transfer between data sets: train on one, test on another, for all ordered pairs, with the untrained baseline."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from unseen.analyses.base import Value
-from unseen.analyses.shift.ladder_results import finite_or_none, split_facts
+from unseen.analyses.base import Value, finite_or_none
+from unseen.analyses.shift.ladder_results import split_facts
 from unseen.studies.results.content import Content
 from unseen.studies.results.ranking import MethodScores, Ranking, rankings, score_names
 
@@ -74,9 +74,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def transfer_rows(content: Content) -> list[list[Value]]:
+def transfer_rows(content: Content) -> Iterator[list[Value]]:
     """A row for each pair, score and method; None for missing values."""
-    rows: list[list[Value]] = []
     for transfer in transfers(content):
         for (train, test), table in transfer.tables.items():
             for score in score_names(content):
@@ -84,12 +83,9 @@ def transfer_rows(content: Content) -> list[list[Value]]:
                 for entry in table.entries:
                     summary = entry.summary(score)
                     if summary.values:
-                        rows.append(
-                            [
-                                *(transfer.data, train, test, score, entry.method, "yes" if entry.is_trained else "no"),
-                                *(finite_or_none(summary.mean), finite_or_none(summary.deviation)),
-                                *(len(summary.values), *(entry.interval(score) or (None, None))),
-                                finite_or_none(summary.mean - baseline),
-                            ]
-                        )
-    return rows
+                        yield [
+                            *(transfer.data, train, test, score, entry.method, "yes" if entry.is_trained else "no"),
+                            *(finite_or_none(summary.mean), finite_or_none(summary.deviation)),
+                            *(len(summary.values), *(entry.interval(score) or (None, None))),
+                            finite_or_none(summary.mean - baseline),
+                        ]

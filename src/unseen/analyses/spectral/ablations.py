@@ -6,11 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from unseen.analyses.spectral.trained_methods import TrainedCell, TrainedMethod, TrainedMethods
+from unseen.analyses.spectral.trained_methods import TrainedMethod, TrainedMethods
 from unseen.core.config import Record, hash_of
-from unseen.core.errors import DataError
 
-CellValue: TypeAlias = Callable[[TrainedCell], float]
+SeedValues: TypeAlias = Callable[[TrainedMethod], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,14 @@ class AblationPair:
     without: TrainedMethod
     with_it: TrainedMethod
 
-    def means(self, value: CellValue) -> tuple[float, float]:
+    def means(self, values: SeedValues) -> tuple[float, float]:
         """The mean over seeds without and with the component."""
-        methods = (self.without, self.with_it)
-        without, with_it = (float(np.mean([value(cell) for cell in method.cells])) for method in methods)
-        return without, with_it
+        return float(values(self.without).mean()), float(values(self.with_it).mean())
 
-    def differences(self, value: CellValue) -> np.ndarray:
+    def differences(self, values: SeedValues) -> np.ndarray:
         """With minus without, for each seed that both have."""
-        without = {cell.seed: value(cell) for cell in self.without.cells}
-        return np.array([value(cell) - without[cell.seed] for cell in self.with_it.cells if cell.seed in without])
+        without, with_it = (dict(zip(own.seeds, values(own), strict=True)) for own in (self.without, self.with_it))
+        return np.array([value - without[seed] for seed, value in with_it.items() if seed in without])
 
 
 def p_switch_of(config: object) -> float:
@@ -90,18 +87,4 @@ def ablation_pairs(study: TrainedMethods, ablation: Ablation) -> list[AblationPa
         without = None if config is None else plain.get(hash_of(config))
         if without is not None:
             pairs.append(AblationPair(without, method))
-    return pairs
-
-
-def required_pairs(study: TrainedMethods, ablation: Ablation) -> list[AblationPair]:
-    """The pairs of a study.
-
-    Raises:     DataError for a study without a pair
-    """
-    pairs = ablation_pairs(study, ablation)
-    if not pairs:
-        raise DataError(
-            f"the study has no method both with and without {ablation.name}, all else being equal",
-            hint=f"Use a study such as `{ablation.study}` (unseen list studies).",
-        )
     return pairs

@@ -1,39 +1,71 @@
-"""The trained methods of a finished study with their scores and spectra."""
+"""The trained methods of a finished study with their scores, and the spectra of their training embeddings."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unseen.analyses.base import AnalysisInputs
-from unseen.analyses.spectral.run_spectra import RunSpectra, run_spectra
+from unseen.analyses.run_files import RunFile, load_trained_part
 from unseen.core.config import Record
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import nearest
+from unseen.evaluation.exact.directions import read_directions
+from unseen.evaluation.scores.spectra import class_spectra, over_sum, singular_values, spectral_decay
+from unseen.models import embed
+from unseen.studies.store import Result
+
+FILE = "spectra.json"
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedCell:
-    """A trained cell: its seed, its settings, its score on unseen classes and its spectra on training classes."""
+class RunSpectra:
+    """Singular values of a trained model's embeddings of its training images, each spectrum divided by its sum.
 
-    seed: int
-    config: Record
-    score: float
-    spectra: RunSpectra
+    ==========  ===============================================================================
+    values      of all training images, as many values as the embedding has dimensions
+    by_class    of each class alone, averaged over classes: the first 35, shorter ones padded with zeros
+    ==========  ===============================================================================
+
+    Reference:  Roth et al., ICML 2020, arXiv:2002.08473, section 5 and figure 11
+    """
+
+    values: NDArray[np.float64]
+    by_class: NDArray[np.float64]
 
     @property
     def rho(self) -> float:
-        """The spectral decay."""
-        return self.spectra.rho
+        """Spectral decay of the training embeddings; larger is more compressed."""
+        return spectral_decay(self.values)
+
+
+def run_spectra(folder: Path, *, cache: Path | None = None) -> RunSpectra:
+    """The spectra of a finished run; kept beside its weights, and computed again if the weights have changed.
+
+    Raises:     DataError for a folder without a finished run, ConfigError if the run's data have changed
+    """
+    file = RunFile(folder, FILE, {})
+    if not file.content:
+        part = load_trained_part(folder, cache=cache)
+        directions = read_directions(embed(part.model, part.inputs, part.split.train))
+        _, classes = np.unique(part.inputs.catalogue.labels[part.split.train], return_inverse=True)
+        values, by_class = over_sum(singular_values(directions)), class_spectra(directions, classes).mean
+        file.write({"values": values.tolist(), "by_class": by_class.tolist()})
+    return RunSpectra(np.array(file.content["values"]), np.array(file.content["by_class"]))
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedMethod:
-    """A method on one split of one data set, with a cell for each seed."""
+    """A method on one split: by seed, its score on unseen classes and its spectra on training classes."""
 
     data: str
     split: str
     name: str
-    cells: tuple[TrainedCell, ...]
+    config: Record
+    seeds: tuple[int, ...]
+    scores: np.ndarray
+    spectra: tuple[RunSpectra, ...]
 
     @property
     def benchmark(self) -> tuple[str, str]:
@@ -41,24 +73,14 @@ class TrainedMethod:
         return self.data, self.split
 
     @property
-    def config(self) -> Record:
-        """The settings that all seeds share."""
-        return {key: value for key, value in self.cells[0].config.items() if key != "seed"}
-
-    @property
-    def scores(self) -> np.ndarray:
-        """The score of each seed."""
-        return np.array([cell.score for cell in self.cells])
-
-    @property
     def rhos(self) -> np.ndarray:
         """The spectral decay of each seed."""
-        return np.array([cell.rho for cell in self.cells])
+        return np.array([spectra.rho for spectra in self.spectra])
 
     @property
     def width(self) -> int:
         """Dimensions of the embedding."""
-        return len(self.cells[0].spectra.values)
+        return len(self.spectra[0].values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,16 +118,20 @@ def read_trained_methods(inputs: AnalysisInputs, score: str) -> TrainedMethods:
     scores = list(trained[0].content["scores"]["numbers"])
     if score not in scores:
         raise ConfigError(f"the study has no score '{score}'{nearest(score, scores)} (it has: {', '.join(scores)})")
-    groups: dict[tuple[str, str, str], list[TrainedCell]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[Result, RunSpectra]]] = {}
     for done, result in enumerate(trained):
         cell = result.cell
         inputs.progress(done, len(trained), f"spectra of {cell.method}")
         spectra = run_spectra(inputs.folder / "cells" / cell.name, cache=inputs.cache)
-        value = result.content["scores"]["numbers"][score]
-        trained_cell = TrainedCell(cell.seed, cell.config, value, spectra)
-        groups.setdefault((cell.data, cell.split, cell.method), []).append(trained_cell)
+        groups.setdefault((cell.data, cell.split, cell.method), []).append((result, spectra))
     inputs.progress(len(trained), len(trained), "")
-    return TrainedMethods(score, tuple(TrainedMethod(*labels, tuple(cells)) for labels, cells in groups.items()))
+    methods = []
+    for labels, cells in groups.items():
+        config = {key: value for key, value in cells[0][0].cell.config.items() if key != "seed"}
+        seeds = tuple(result.cell.seed for result, _ in cells)
+        scores_by_seed = np.array([result.content["scores"]["numbers"][score] for result, _ in cells])
+        methods.append(TrainedMethod(*labels, config, seeds, scores_by_seed, tuple(spectra for _, spectra in cells)))
+    return TrainedMethods(score, tuple(methods))
 
 
 def mean_and_deviation(values: np.ndarray) -> tuple[float, float]:

@@ -1,13 +1,13 @@
 """The toy examples as a picture, a table and numbers for other programs."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unseen.analyses.toy.train import CLASSES, EXAMPLES, THRESHOLD, VARIANTS, ToyRun
-from unseen.core.config import Record
 from unseen.core.csv_table import csv_of
 from unseen.core.files import write_bytes, write_json, write_text
 from unseen.figures.style import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, panels, render_png
@@ -27,7 +27,11 @@ def write_toys(runs: Sequence[ToyRun], folder: Path) -> tuple[Path, ...]:
     paths = tuple(folder / f"toy.{ending}" for ending in ("png", "csv", "json"))
     write_bytes(paths[0], render_png(lambda: toy_figure(runs)))
     write_text(paths[1], toy_csv(runs))
-    write_json(paths[2], {"threshold": THRESHOLD, "runs": [_as_record(run) for run in runs]})
+    records = []
+    for run in runs:
+        fields = {name: own.tolist() if isinstance(own, np.ndarray) else own for name, own in vars(run).items()}
+        records.append({"p_switch": _p_switch(run), **fields})
+    write_json(paths[2], {"threshold": THRESHOLD, "runs": records})
     return paths
 
 
@@ -41,12 +45,11 @@ def seeds_with_effect(runs: Sequence[ToyRun], example: str) -> list[int]:
 def toy_rows(runs: Sequence[ToyRun]) -> list[list[str]]:
     """A row for each example and variant: mean and range over seeds of each number."""
     rows = []
-    for example in EXAMPLES:
-        for variant in VARIANTS:
-            own = [run for run in runs if (run.example, run.variant) == (example, variant)]
-            if own:
-                numbers = ([run.spectrum[1] for run in own], [run.reach for run in own], [run.recall for run in own])
-                rows.append([example, variant, *map(_range, numbers), str(len(own))])
+    for example, variant in product(EXAMPLES, VARIANTS):
+        own = [run for run in runs if (run.example, run.variant) == (example, variant)]
+        if own:
+            numbers = ([run.spectrum[1] for run in own], [run.reach for run in own], [run.recall for run in own])
+            rows.append([example, variant, *map(_range, numbers), str(len(own))])
     return rows
 
 
@@ -60,25 +63,15 @@ def _range(values: Sequence[float]) -> str:
 def toy_csv(runs: Sequence[ToyRun]) -> str:
     """A row for each run."""
     heads = ["example", "variant", "p_switch", "seed", "first", "second", "reach", "recall@1"]
-    return csv_of(
-        heads,
-        [
-            [run.example, run.variant, _p_switch(run), run.seed, *run.spectrum.tolist(), run.reach, run.recall]
-            for run in runs
-        ],
+    rows = (
+        [run.example, run.variant, _p_switch(run), run.seed, *run.spectrum.tolist(), run.reach, run.recall]
+        for run in runs
     )
+    return csv_of(heads, rows)
 
 
 def _p_switch(run: ToyRun) -> float:
     return EXAMPLES[run.example].p_switch if VARIANTS[run.variant].switches else 0.0
-
-
-def _as_record(run: ToyRun) -> Record:
-    """A run with all that the picture shows."""
-    record: Record = {"p_switch": _p_switch(run)}
-    for name, value in vars(run).items():
-        record[name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return record
 
 
 def toy_figure(runs: Sequence[ToyRun]) -> "Figure":
@@ -94,11 +87,12 @@ def toy_figure(runs: Sequence[ToyRun]) -> "Figure":
             _draw_circle(panel, first[variant])
         _draw_training(axes[3], own)
         _draw_spectra(axes[4], own)
-    for panel, title in zip(
-        rows[0], ("points", "contrastive loss", "regularised", "training", "spectrum"), strict=True
-    ):
+    titles = ("points", "contrastive loss", "regularised", "training", "spectrum")
+    for panel, title in zip(rows[0], titles, strict=True):
         panel.set_title(title, pad=8)
-    _legend(rows[0][0])
+    for mark, name in (("o", "training classes"), ("D", "test classes")):
+        rows[0][0].scatter([], [], marker=mark, c=GREY, s=24, label=name)
+    rows[0][0].legend(loc="upper left", handletextpad=0.1, borderaxespad=0, fontsize=8)
     rows[-1][3].set_xlabel("iteration")
     rows[0][3].legend(loc="upper left", handlelength=1.4, borderaxespad=0.1)
     return figure
@@ -113,12 +107,6 @@ def _draw_points(axes: "Axes", run: ToyRun) -> None:
     _by_class(axes, run.train, _TRAIN_COLOURS, "o", 34)
     _by_class(axes, run.test, _TEST_COLOURS, "D", 26)
     axes.set(xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], xlim=(-0.05, 1.1), ylim=(-0.05, 1.1), aspect="equal")
-
-
-def _legend(axes: "Axes") -> None:
-    for mark, name in (("o", "training classes"), ("D", "test classes")):
-        axes.scatter([], [], marker=mark, c=GREY, s=24, label=name)
-    axes.legend(loc="upper left", handletextpad=0.1, borderaxespad=0, fontsize=8)
 
 
 def _draw_circle(axes: "Axes", run: ToyRun) -> None:

@@ -15,15 +15,8 @@ from unseen.data.item_readers import ImageFiles
 from unseen.data.sources.folder import folder, printable
 from unseen.data.sources.table import read_text
 
-
-class PublishedCounts(NamedTuple):
-    """The size of one part of a benchmark, as its papers state it."""
-
-    images: int
-    classes: int
-
-    def __str__(self) -> str:
-        return f"{self.images:,} images of {self.classes:,} classes"
+ClassNames = Mapping[int, str]
+ClassNumber = Callable[[str], int | None]  # of a folder's name; None if it is no class
 
 
 class ListedImage(NamedTuple):
@@ -34,26 +27,18 @@ class ListedImage(NamedTuple):
     part: str
 
 
-class ClassFolders(NamedTuple):
-    """Images of a copy with one folder per class: the root, (path, class number) of each image, and notes."""
-
-    root: Path
-    images: list[tuple[str, int]]
-    notes: list[str]
-
-
 @dataclass(frozen=True)
 class Benchmark:
-    """A published data set: its name and the published size of each part."""
+    """A published data set."""
 
     name: str
-    published: Mapping[str, PublishedCounts]
+    published: Mapping[str, tuple[int, int]]  # images and classes of each part, as its papers state them
 
     def catalogue(
         self,
         root: Path,
         images: Iterable[ListedImage],
-        class_names: Mapping[int, str],
+        class_names: ClassNames,
         *,
         class_groups: Mapping[int, str] | None = None,
         notes: Sequence[str] = (),
@@ -86,6 +71,10 @@ class Benchmark:
             notes=(*count_differences(parts, labels, self.published), *small, *notes),
         )
 
+    def zero_shot_image(self, path: str, class_id: int) -> ListedImage:
+        """Return an image of a benchmark whose first classes are for training and the others for testing."""
+        return ListedImage(path, class_id, "train" if class_id <= self.published["train"][1] else "test")
+
     def wrong_folder(self, root: Path, looked_for: str) -> DataError:
         """Return the error for a folder that contains something else."""
         return DataError(
@@ -93,13 +82,13 @@ class Benchmark:
             hint=f"Set {self.name}=FOLDER to the folder of the data set.",
         )
 
-    def class_folders(
-        self, root: Path, below: Sequence[str], class_id: Callable[[str], int | None]
-    ) -> ClassFolders | None:
-        """Find the images of a copy with one folder per class; None if there is no such folder.
+    def from_class_folders(
+        self, root: Path, below: Sequence[str], class_id: ClassNumber, class_names: ClassNames | None = None
+    ) -> Catalogue | None:
+        """Return the catalogue of a copy with one folder per class; None if there is no such folder.
 
         The class folders are in one of the folders `below` the root, or there in folders `train` and `test`, which
-        have nothing to do with the zero-shot split.
+        have nothing to do with the zero-shot split. Class names are the folders' unless they are given.
 
         Raises:  `DataError` when there are other folders beside the class folders
         """
@@ -116,8 +105,23 @@ class Benchmark:
                         f"{'is' if len(unknown) == 1 else 'are'} none of the data set's classes",
                         hint="Keep only class folders there, with the data set's own names.",
                     )
-                return _read_class_folders(parent, sides, class_id)
+                return self._join_halves(parent, sides, class_id, class_names)
         return None
+
+    def _join_halves(
+        self, root: Path, sides: Sequence[str], class_id: ClassNumber, class_names: ClassNames | None
+    ) -> Catalogue:
+        images, names, notes = [], {}, []
+        for side in sides:
+            half = folder(str(root / side), small_classes="keep")
+            assert isinstance(half.reader, ImageFiles)
+            for path, label in zip(half.reader.paths, half.labels, strict=True):
+                number = class_id(half.class_names[label])
+                assert number is not None, "every folder here is a class folder"
+                names[number] = half.class_names[label]
+                images.append(self.zero_shot_image(f"{side}/{path}" if side else path, number))
+            notes += [note for note in half.notes if "single item" not in note]
+        return self.catalogue(root, images, class_names or names, notes=notes)
 
     def _check_files(self, root: Path, paths: Sequence[str]) -> None:
         repeated = [path for path, count in Counter(paths).items() if count > 1]
@@ -135,18 +139,19 @@ class Benchmark:
             )
 
 
-def count_differences(parts: np.ndarray, labels: np.ndarray, published: Mapping[str, PublishedCounts]) -> list[str]:
+def count_differences(parts: np.ndarray, labels: np.ndarray, published: Mapping[str, tuple[int, int]]) -> list[str]:
     """Return a note for each part whose counts differ from the published ones.
 
-    >>> count_differences(np.array(["train"] * 3), np.array([0, 1, 1]), {"train": PublishedCounts(4, 2)})
+    >>> count_differences(np.array(["train"] * 3), np.array([0, 1, 1]), {"train": (4, 2)})
     ['the train part has 3 images of 2 classes; the published one has 4 images of 2 classes']
     """
     notes = []
     for part, stated in published.items():
         here = labels[parts == part]
-        counts = PublishedCounts(len(here), len(np.unique(here)))
+        counts = (len(here), len(np.unique(here)))
         if counts != stated:
-            notes.append(f"the {part} part has {counts}; the published one has {stated}")
+            had, published_size = (f"{images:,} images of {classes:,} classes" for images, classes in (counts, stated))
+            notes.append(f"the {part} part has {had}; the published one has {published_size}")
     return notes
 
 
@@ -198,20 +203,6 @@ def missing_files(root: Path, paths: Iterable[str]) -> list[str]:
             names = set()
         missing += [path for path in here if os.path.basename(path) not in names]
     return missing
-
-
-def _read_class_folders(root: Path, sides: Sequence[str], class_id: Callable[[str], int | None]) -> ClassFolders:
-    copy = ClassFolders(root, [], [])
-    for side in sides:
-        half = folder(str(root / side), small_classes="keep")
-        assert isinstance(half.reader, ImageFiles)
-        numbers = [class_id(name) for name in half.class_names]
-        for path, label in zip(half.reader.paths, half.labels, strict=True):
-            number = numbers[label]
-            assert number is not None, "every folder here is a class folder"
-            copy.images.append((f"{side}/{path}" if side else path, number))
-        copy.notes.extend(note for note in half.notes if "single item" not in note)
-    return copy
 
 
 def _sub_folders(parent: Path) -> list[str]:

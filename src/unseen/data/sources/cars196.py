@@ -10,9 +10,9 @@ import numpy as np
 from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
-from unseen.data.sources._benchmark import Benchmark, ListedImage, PublishedCounts, find_folder, find_image_root
+from unseen.data.sources._benchmark import Benchmark, ListedImage, find_folder, find_image_root
 
-CARS196 = Benchmark("cars196", {"train": PublishedCounts(8_054, 98), "test": PublishedCounts(8_131, 98)})
+CARS196 = Benchmark("cars196", {"train": (8_054, 98), "test": (8_131, 98)})
 
 _ANNOTATIONS = "cars_annos.mat"
 _NAMES = "cars_meta.mat"
@@ -48,13 +48,14 @@ def cars196(path: str) -> Catalogue:
     if any(halves.values()):
         return _from_devkit(root, halves, names)
     number_of = {_letters(name): number for number, name in names.items()}
-    copy = CARS196.class_folders(root, _CLASS_FOLDERS_BELOW, lambda name: number_of.get(_letters(name)))
-    if copy is None:
+    below = _CLASS_FOLDERS_BELOW
+    catalogue = CARS196.from_class_folders(root, below, lambda name: number_of.get(_letters(name)), names)
+    if catalogue is None:
         raise CARS196.wrong_folder(
             root,
             f"{_ANNOTATIONS}, {' with '.join(_HALVES.values())}, or class folders such as AM General Hummer SUV 2000",
         )
-    return CARS196.catalogue(copy.root, [_listed(*image) for image in copy.images], names, notes=copy.notes)
+    return catalogue
 
 
 def official_names() -> dict[int, str]:
@@ -95,7 +96,7 @@ def _annotated_images(file: Path, path_field: str, names: dict[int, str]) -> lis
             raise DataError(
                 f"{file}: '{path}' has a class that does not exist", got=int(number), hint="Classes are 1 to 196."
             )
-        images.append(_listed(str(path), int(number)))
+        images.append(CARS196.zero_shot_image(str(path), int(number)))
     if not images:
         raise DataError(f"{file} lists no images")
     return images
@@ -119,10 +120,6 @@ def _matlab_array(file: Path, variable: str) -> np.ndarray:
     if variable not in content:
         raise DataError(f"{file} has no variable '{variable}'", got=sorted(key for key in content if key[0] != "_"))
     return np.atleast_1d(content[variable])
-
-
-def _listed(path: str, number: int) -> ListedImage:
-    return ListedImage(path, number, "train" if number <= 98 else "test")
 
 
 def _letters(name: str) -> str:

@@ -6,17 +6,9 @@ from pathlib import Path
 from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
-from unseen.data.sources._benchmark import (
-    Benchmark,
-    ListedImage,
-    PublishedCounts,
-    find_folder,
-    find_image_root,
-    parse_integer,
-    read_columns,
-)
+from unseen.data.sources._benchmark import Benchmark, find_folder, find_image_root, parse_integer, read_columns
 
-CUB200 = Benchmark("cub200", {"train": PublishedCounts(5_864, 100), "test": PublishedCounts(5_924, 100)})
+CUB200 = Benchmark("cub200", {"train": (5_864, 100), "test": (5_924, 100)})
 
 _LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
 _BELOW = ("", "CUB_200_2011", "CUB_200_2011/CUB_200_2011")
@@ -41,12 +33,10 @@ def cub200(path: str) -> Catalogue:
     if list_folder is not None:
         return _from_lists(list_folder)
     below = [f"{outer}/{inner}".strip("/") for outer in _BELOW for inner in ("", "images")]
-    copy = CUB200.class_folders(root, below, _class_number)
-    if copy is None:
+    catalogue = CUB200.from_class_folders(root, below, _class_number)
+    if catalogue is None:
         raise CUB200.wrong_folder(root, f"{', '.join(_LISTS)} or class folders such as 001.Black_footed_Albatross")
-    # Images may be in sub-folders of a class folder, which is then not the last folder of the path.
-    names = {number: next(part for part in file.split("/") if _class_number(part)) for file, number in copy.images}
-    return CUB200.catalogue(copy.root, [_listed(*image) for image in copy.images], names, notes=copy.notes)
+    return catalogue
 
 
 def _from_lists(list_folder: Path) -> Catalogue:
@@ -66,15 +56,11 @@ def _from_lists(list_folder: Path) -> Catalogue:
     nameless = sorted(set(numbers.values()) - names.keys())
     if nameless:
         raise DataError(f"cub200: class {nameless[0]} of {_LISTS[1]} has no name in {list_folder / _LISTS[2]}")
-    images = [_listed(file, numbers[image]) for image, file in files.items()]
+    images = [CUB200.zero_shot_image(file, numbers[image]) for image, file in files.items()]
     root = find_image_root(
         (list_folder / "images", list_folder.parent / "images", list_folder), [image.path for image in images]
     )
     return CUB200.catalogue(root, images, names)
-
-
-def _listed(path: str, number: int) -> ListedImage:
-    return ListedImage(path, number, "train" if number <= 100 else "test")
 
 
 def _class_number(name: str) -> int | None:

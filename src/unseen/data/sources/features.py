@@ -2,13 +2,12 @@
 
 import zipfile
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data
-from unseen.data.catalogue import SIDES, Catalogue, apply_small_class_policy, encode_labels, groups_of_classes
+from unseen.data.catalogue import SIDES, Catalogue, SmallClasses, apply_small_class_policy, encode_labels
 from unseen.data.item_readers import FeatureArray
 
 _CHUNK = 4096
@@ -16,9 +15,7 @@ _HOW_TO_WRITE = "Write it by numpy.savez(path, features=..., labels=...)."
 
 
 @data("features")
-def features(
-    path: str, *, root: str | None = None, small_classes: Literal["refuse", "drop", "keep"] = "refuse"
-) -> Catalogue:
+def features(path: str, *, root: str | None = None, small_classes: SmallClasses = "refuse") -> Catalogue:
     """An npz file with `features` (N x D) and `labels` (N), and optionally `paths`, `split`, `groups`.
 
     ===========  =========================================================================================
@@ -44,10 +41,9 @@ def features(
         rows = rows[positions]
         columns = {key: [values[position] for position in positions] for key, values in columns.items()}
 
-    classes = columns["labels"]
-    class_names, labels = encode_labels(classes)
+    class_names, labels, class_groups = encode_labels(str(file), columns["labels"], columns.get("groups"))
     paths = tuple(columns["paths"]) if "paths" in columns else None
-    split, groups = columns.get("split"), columns.get("groups")
+    split = columns.get("split")
     unknown = sorted(set(split or ()) - set(SIDES))
     if unknown:
         raise DataError(f"{file}: split must be train, validation or test", got=unknown[0])
@@ -57,7 +53,7 @@ def features(
         labels=labels,
         class_names=class_names,
         ids=_ids(paths, positions),
-        class_groups=groups_of_classes(str(file), class_names, classes, groups) if groups else None,
+        class_groups=class_groups,
         fixed_split=np.array(split) if split else None,
         notes=tuple(notes),
     )
@@ -70,27 +66,22 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
     if not file.is_file() or not zipfile.is_zipfile(file):
         raise DataError(f"{file} is not an npz file", hint=_HOW_TO_WRITE)
     arrays: dict[str, np.ndarray] = {}
-    key = ""
+    key = "the archive"
     try:
         # Opened here, as NumPy leaves the file of a damaged archive open.
         with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as archive:
-            for key in needed:
-                if key not in archive.files:
-                    raise DataError(
-                        f"{file} has no array '{key}' (it has: {', '.join(archive.files) or 'none'})",
-                        hint=_HOW_TO_WRITE,
-                    )
-            for key in needed + optional:
-                if key in archive.files:
-                    arrays[key] = archive[key]
-    except DataError:
-        raise
+            names = archive.files
+            for key in (name for name in (*needed, *optional) if name in names):
+                arrays[key] = archive[key]
     except Exception as problem:  # damaged archives raise all kinds of errors in zipfile, zlib and NumPy
         if "allow_pickle" in str(problem):
-            raise DataError(
-                f"{file}: '{key}' holds Python objects", hint="Save arrays of numbers or strings."
-            ) from None
-        raise DataError(f"{file}: '{key or 'the archive'}' cannot be read: {problem}") from None
+            hint = "Save arrays of numbers or strings."
+            raise DataError(f"{file}: '{key}' holds Python objects", hint=hint) from None
+        raise DataError(f"{file}: '{key}' cannot be read: {problem}") from None
+    for key in needed:
+        if key not in arrays:
+            held = ", ".join(names) or "none"
+            raise DataError(f"{file} has no array '{key}' (it has: {held})", hint=_HOW_TO_WRITE)
     return arrays
 
 

@@ -3,20 +3,19 @@
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data
-from unseen.data.catalogue import Catalogue, apply_small_class_policy, encode_labels, quoted
+from unseen.data.catalogue import Catalogue, SmallClasses, apply_small_class_policy, encode_labels, quoted
 from unseen.data.item_readers import ImageFiles
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 
 
 @data("folder")
-def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "refuse") -> Catalogue:
+def folder(path: str, *, small_classes: SmallClasses = "refuse") -> Catalogue:
     """A folder with one sub-folder of images per class; the sub-folder's name is the class.
 
     Images are found by suffix (jpg, jpeg, png, webp, bmp), also in sub-folders of a class folder. Hidden files and
@@ -45,7 +44,7 @@ def folder(path: str, *, small_classes: Literal["refuse", "drop", "keep"] = "ref
     classes = [printable(file.split("/", 1)[0]) for file in files]
     positions, notes = apply_small_class_policy(str(root), classes, small_classes)
     files = [files[position] for position in positions]
-    class_names, labels = encode_labels([classes[position] for position in positions])
+    class_names, labels, _ = encode_labels(str(root), [classes[position] for position in positions])
     if others:
         kinds = ", ".join(f"{count:,} {suffix or 'without suffix'}" for suffix, count in sorted(others.items()))
         notes.append(f"other files were ignored: {kinds}")

@@ -119,11 +119,9 @@ def _load_or_render(settings: RenderSettings, folder: Path | None) -> tuple[Type
     """Return the typefaces of each character and the images, from the cache or rendered and cached."""
     made_by = _cache_key(settings)
     entry = folder / f"glyphs-{hash_of(made_by)}" if folder is not None else None
-    if entry is not None:
+    if entry is not None and entry.with_suffix(".json").exists():
         try:
             return _read(entry, made_by)
-        except FileNotFoundError:
-            pass
         except (DataError, OSError, ValueError) as problem:
             _log.warning("glyphs: the cache entry %s is not usable (%s); rendering again", entry, problem)
     paths = font_paths()
@@ -153,8 +151,6 @@ def _write(entry: Path, made_by: Record, classes: Typefaces, pixels: np.ndarray)
 
 def _read(entry: Path, made_by: Record) -> tuple[Typefaces, np.ndarray]:
     """Read a cache entry after verifying its hashes."""
-    if not entry.with_suffix(".json").exists():
-        raise FileNotFoundError(entry.with_suffix(".json"))
     record = read_json(entry.with_suffix(".json"))
     if not isinstance(record, dict) or record.get("hash") != hash_of(record.get("index")):
         raise DataError("its index is damaged")

@@ -5,23 +5,9 @@ from pathlib import Path
 from unseen.core.errors import DataError
 from unseen.core.registry import data
 from unseen.data.catalogue import Catalogue
-from unseen.data.sources._benchmark import (
-    Benchmark,
-    ListedImage,
-    PublishedCounts,
-    find_folder,
-    find_image_root,
-    read_columns,
-)
+from unseen.data.sources._benchmark import Benchmark, ListedImage, find_folder, find_image_root, read_columns
 
-INSHOP = Benchmark(
-    "inshop",
-    {
-        "train": PublishedCounts(25_882, 3_997),
-        "query": PublishedCounts(14_218, 3_985),
-        "gallery": PublishedCounts(12_612, 3_985),
-    },
-)
+INSHOP = Benchmark("inshop", {"train": (25_882, 3_997), "query": (14_218, 3_985), "gallery": (12_612, 3_985)})
 
 _LIST = "list_eval_partition.txt"
 _HEADER = ["image_name", "item_id", "evaluation_status"]

@@ -9,10 +9,9 @@ import numpy as np
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import data, nearest, split
-from unseen.data.catalogue import Catalogue, ItemReader
-from unseen.data.factory import load_catalogue, split_catalogue
+from unseen.data.catalogue import Catalogue, ItemReader, load_catalogue
 from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
-from unseen.data.splits import Split, split_by_classes
+from unseen.data.splits import Split, split_by_classes, split_catalogue
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,9 +73,7 @@ class ByDomains:
     """
 
     def __init__(self, *, train_on: str, test_on: str, by: str | dict[str, object] | None = None) -> None:
-        self.train_on = train_on
-        self.test_on = test_on
-        self.by = by
+        self.train_on, self.test_on, self.by = train_on, test_on, by
 
     def __call__(self, catalogue: Catalogue) -> Split:
         """Split a catalogue."""

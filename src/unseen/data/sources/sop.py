@@ -8,14 +8,13 @@ from unseen.data.catalogue import Catalogue
 from unseen.data.sources._benchmark import (
     Benchmark,
     ListedImage,
-    PublishedCounts,
     find_folder,
     find_image_root,
     parse_integer,
     read_columns,
 )
 
-SOP = Benchmark("sop", {"train": PublishedCounts(59_551, 11_318), "test": PublishedCounts(60_502, 11_316)})
+SOP = Benchmark("sop", {"train": (59_551, 11_318), "test": (60_502, 11_316)})
 
 _LISTS = {"train": "Ebay_train.txt", "test": "Ebay_test.txt"}
 _BELOW = ("", "Stanford_Online_Products", "Info_Files")

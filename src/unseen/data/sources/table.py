@@ -4,13 +4,13 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.registry import data, nearest
-from unseen.data.catalogue import SIDES, Catalogue, apply_small_class_policy, encode_labels, groups_of_classes
+from unseen.data.catalogue import SIDES, Catalogue, SmallClasses, apply_small_class_policy, encode_labels
 from unseen.data.item_readers import ImageFiles
 
 NEEDED = ("path", "label")
@@ -34,9 +34,7 @@ class Row(NamedTuple):
 
 
 @data("table")
-def table(
-    path: str, *, root: str | None = None, small_classes: Literal["refuse", "drop", "keep"] = "refuse"
-) -> Catalogue:
+def table(path: str, *, root: str | None = None, small_classes: SmallClasses = "refuse") -> Catalogue:
     """A CSV file with columns path, label and optionally split, is_query, is_gallery, category.
 
     ===========  =========================================================================================
@@ -65,9 +63,8 @@ def table(
     notes += small
     rows = [rows[position] for position in positions]
 
-    classes = [row.label for row in rows]
-    class_names, labels = encode_labels(classes)
     split, groups = _complete_column(file, rows, "split"), _complete_column(file, rows, "category")
+    class_names, labels, class_groups = encode_labels(str(file), [row.label for row in rows], groups)
     if split is not None and "test" not in split and "validation" in split:
         split = ["test" if side == "validation" else side for side in split]
         notes.append("the table has no test rows, so its validation rows are the test side")
@@ -78,7 +75,7 @@ def table(
         labels=labels,
         class_names=class_names,
         ids=tuple(row.path for row in rows),
-        class_groups=groups_of_classes(str(file), class_names, classes, groups) if groups else None,
+        class_groups=class_groups,
         fixed_split=np.array(split) if split else None,
         is_query=queries if queries.any() else None,
         is_gallery=gallery if gallery.any() else None,
@@ -190,9 +187,7 @@ def _complete_column(file: Path, rows: list[Row], column: str) -> list[str] | No
     values = [getattr(row, column) for row in rows]
     if not any(values):
         return None
-    for row, value in zip(rows, values, strict=True):
-        if not value:
-            raise DataError(
-                f"{file}, row {row.number}: the {column} is empty", hint=f"Set the {column} in every row or in none."
-            )
+    if "" in values:
+        where = f"{file}, row {rows[values.index('')].number}"
+        raise DataError(f"{where}: the {column} is empty", hint=f"Set the {column} in every row or in none.")
     return values

@@ -6,20 +6,11 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unseen.core.console import bar_when_long
 from unseen.evaluation.exact.arrays import Float32s
 from unseen.evaluation.exact.positives import Positives
-from unseen.evaluation.exact.thresholds import (
-    EXCLUDED,
-    Counts,
-    Side,
-    Thresholds,
-    error_bound,
-    side,
-    with_margins,
-)
+from unseen.evaluation.exact.thresholds import EXCLUDED, Counts, Side, Thresholds, error_bound, side, with_margins
 from unseen.evaluation.exact.tiles import QueryGallery, Tile, work_on_tiles
 
 Kernel: TypeAlias = Callable[[Float32s, Side, Side, Thresholds, Counts, int], int]
@@ -55,7 +46,9 @@ def count_by_screening(
         is_mirrored = is_symmetric and tile.rows != tile.columns
         tile_counts = _count_screened(query_gallery, tile, thresholds, kernels if is_mirrored else kernels[:1])
         if tile_counts is None:
-            tile_counts = _count_exactly(positives, tile, is_mirrored)
+            tile_counts = (_count_exactly(positives, tile.rows, tile.columns),)
+            if is_mirrored:
+                tile_counts += (_count_exactly(positives, tile.columns, tile.rows),)
         # Tiles of the same queries are counted at the same time.
         with lock:
             for queries, new in zip((tile.rows, tile.columns), tile_counts, strict=False):
@@ -83,9 +76,7 @@ def count_by_sorting(positives: Positives, *, memory: float, chunk: int | None =
     with bar_when_long("ranking") as progress:
         for start in range(0, queries, chunk):
             rows = slice(start, min(start + chunk, queries))
-            similarity = query_gallery.exact(rows, columns)
-            positives.exclude(similarity, rows, columns, -np.inf)
-            _add(_count_sorted(similarity, rows, positives), counts, positives, rows)
+            _add(_count_exactly(positives, rows, columns), counts, positives, rows)
             progress(rows.stop, queries, "")
     return counts
 
@@ -109,19 +100,10 @@ def _count_screened(
     return tile_counts
 
 
-def _count_exactly(positives: Positives, tile: Tile, is_mirrored: bool) -> tuple[Counts, ...]:
-    """The same from exact similarities."""
-    sides = [(tile.rows, tile.columns)] + ([(tile.columns, tile.rows)] if is_mirrored else [])
-    tile_counts = []
-    for rows, columns in sides:
-        similarity = positives.query_gallery.exact(rows, columns)
-        positives.exclude(similarity, rows, columns, -np.inf)
-        tile_counts.append(_count_sorted(similarity, rows, positives))
-    return tuple(tile_counts)
-
-
-def _count_sorted(similarity: Tensor, queries: slice, positives: Positives) -> Counts:
-    """Counts from rows of exact similarities, which are sorted in place."""
+def _count_exactly(positives: Positives, queries: slice, columns: slice) -> Counts:
+    """Counts from sorted rows of exact similarities."""
+    similarity = positives.query_gallery.exact(queries, columns)
+    positives.exclude(similarity, queries, columns, -np.inf)
     starts = positives.starts[queries.start : queries.stop + 1]
     sizes = np.diff(starts)
     is_used = np.arange(sizes.max(initial=0)) < sizes[:, None]

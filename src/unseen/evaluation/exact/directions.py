@@ -1,12 +1,5 @@
 """Directions: unit vectors rounded to integers, so that inner products are computed without any rounding.
 
-A floating-point matrix product has other last bits for another block size, thread count or processor, and two images
-with equal embeddings may then rank differently by accident. Here each unit vector is rounded once, coordinate by
-coordinate, to multiples of 2^-26. Products are multiples of 2^-52, and no partial sum exceeds the product of the two
-norms, so float64 holds every one of them exactly: the inner product is the same number in any order of summation.
-
-The rounding turns a direction by about 1e-7 (512 dimensions), as much as storing the embedding in float32 does.
-
 Embeddings stay where they are, in memory or in a mapped file; directions are computed for the rows that are asked for.
 float32 unit vectors of all rows are kept if they fit the given memory: they are the integers up to a small remainder.
 """
@@ -23,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unseen.core.errors import BatchError
-from unseen.evaluation.exact.arrays import Integers
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.arrays import Int8s, Int32s, Integers
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads, run_serially
 
 SCALE = 2.0**26
@@ -47,8 +40,8 @@ class Units(NamedTuple):
     """
 
     float32: Tensor
-    remainder_index: NDArray[np.int32]
-    remainders: NDArray[np.int8]
+    remainder_index: Int32s
+    remainders: Int8s
 
     def integers(self) -> Tensor:
         """The integer coordinates, in float64."""
@@ -77,11 +70,7 @@ class Directions:
     """
 
     def __init__(
-        self,
-        parts: tuple["_Part", ...],
-        inverse_norms: Tensor,
-        kept: Units | None = None,
-        rows: Integers | None = None,
+        self, parts: tuple["_Part", ...], inverse_norms: Tensor, kept: Units | None = None, rows: Integers | None = None
     ) -> None:
         self.inverse_norms = inverse_norms
         self._parts = parts

@@ -53,56 +53,40 @@ def read_table(
 
     Raises: BatchError for shapes, labels or row numbers that do not fit together
     """
-    if isinstance(gallery, tuple) and len(gallery) in (2, 3) and np.ndim(gallery[0]) == 2:
-        return _with_gallery(embeddings, labels, queries, gallery, groups, memory)
-    directions = read_directions(embeddings, memory=memory)
-    count = _count_of(directions)
-    every = np.arange(count)
-    return Table(
-        directions,
-        _numbers_of(labels, count, "label"),
-        every if queries is None else row_numbers(queries, count, "queries"),
-        every if gallery is None else row_numbers(cast("Rows", gallery), count, "gallery"),
-        None if groups is None else _numbers_of(groups, count, "group"),
-    )
-
-
-def _with_gallery(
-    embeddings: Embeddings,
-    labels: Labels,
-    queries: Rows | None,
-    gallery: Gallery,
-    groups: Labels | None,
-    memory: float,
-) -> Table:
-    if (groups is None) != (len(gallery) == 2):
+    has_own_gallery = isinstance(gallery, tuple) and len(gallery) in (2, 3) and np.ndim(gallery[0]) == 2
+    own = cast("tuple[Any, ...]", gallery) if has_own_gallery else ()
+    if own and (groups is None) != (len(own) == 2):
         raise BatchError(
             "groups must be given for both sides or for none",
-            got=f"groups {'missing' if groups is None else 'given'}, a gallery of {len(gallery)} parts",
+            got=f"groups {'missing' if groups is None else 'given'}, a gallery of {len(own)} parts",
             hint="Pass groups=... together with gallery=(embeddings, labels, groups).",
         )
-    directions = read_directions(embeddings, gallery[0], memory=memory)
-    _count_of(directions)
-    items = len(gallery[0])
-    count = len(directions) - items
-    classes = class_numbers(_as_list(labels, count, "label") + _as_list(gallery[1], items, "label"))
-    group_numbers = None
-    if groups is not None and len(gallery) == 3:
-        group_numbers = class_numbers(_as_list(groups, count, "group") + _as_list(gallery[2], items, "group"))
-    rows = np.arange(count) if queries is None else row_numbers(queries, count, "queries")
-    return Table(directions, classes, rows, np.arange(count, count + items), group_numbers)
-
-
-def _count_of(directions: Directions) -> int:
+    directions = read_directions(embeddings, *own[:1], memory=memory)
     if len(directions) == 0:
         raise BatchError("there is no embedding to evaluate", got=(0, directions.width))
-    return len(directions)
+    items = len(own[0]) if own else 0
+    count = len(directions) - items
+    classes = _numbers_of("label", (labels, *own[1:2]), (count, items))
+    group_numbers = None if groups is None else _numbers_of("group", (groups, *own[2:]), (count, items))
+    query_rows = np.arange(count) if queries is None else row_numbers(queries, count, "queries")
+    if own:
+        gallery_rows = np.arange(count, count + items)
+    else:
+        gallery_rows = np.arange(count) if gallery is None else row_numbers(cast("Rows", gallery), count, "gallery")
+    return Table(directions, classes, query_rows, gallery_rows, group_numbers)
 
 
-def _numbers_of(labels: Labels, count: int, what: str) -> Integers:
-    numbers = class_numbers(labels)
-    if len(numbers) != count:
-        raise BatchError(f"there must be one {what} per embedding", got=f"{count} embeddings, {len(numbers)} {what}s")
+def _numbers_of(what: str, parts: tuple[Labels, ...], counts: tuple[int, int]) -> Integers:
+    """The class or group numbers of the rows of one table, or of two with a common numbering."""
+    if len(parts) == 1:
+        numbers = class_numbers(parts[0])
+        lengths = [len(numbers)]
+    else:
+        lists = [as_list(part) for part in parts]
+        numbers, lengths = class_numbers([value for values in lists for value in values]), [*map(len, lists)]
+    for length, count in zip(lengths, counts, strict=False):
+        if length != count:
+            raise BatchError(f"there must be one {what} per embedding", got=f"{count} embeddings, {length} {what}s")
     return numbers
 
 
@@ -149,8 +133,6 @@ def row_numbers(rows: Rows, count: int, what: str) -> Integers:
     return array.astype(np.int64)
 
 
-def _as_list(labels: Labels, count: int, what: str) -> list[Any]:
-    values = labels.tolist() if isinstance(labels, (Tensor, np.ndarray)) else list(labels)
-    if len(values) != count:
-        raise BatchError(f"there must be one {what} per embedding", got=f"{count} embeddings, {len(values)} {what}s")
-    return values
+def as_list(labels: Labels) -> list[Any]:
+    """Labels as Python integers or strings."""
+    return labels.tolist() if isinstance(labels, (Tensor, np.ndarray)) else list(labels)

@@ -1,9 +1,4 @@
-"""k-means on directions: initialisation, restarts, and the settings that belong to a score's definition.
-
-The random initialisation does not depend on how a table is stored: rows are put in the order of their content
-(`row_hashes`) before any is drawn. With exact iterations (`lloyd`) the same points get the same clusters on any
-machine, in any row order.
-"""
+"""k-means on directions: initialisation, restarts, and the settings that belong to a score's definition."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -75,6 +70,7 @@ class KMeans:
         ``memory`` in MB bounds the matrix products, beyond a few copies of the centroids; ``progress`` counts
         iterations.
         """
+        # Rows are drawn in the order of their content: how a table is stored does not matter.
         keys = row_keys(directions)
         order = order_of(keys)
         distinct = order[np.append(True, (keys[order[1:]] != keys[order[:-1]]).any(axis=1))]
@@ -88,13 +84,9 @@ class KMeans:
                 start = generator.choice(distinct, size=clusters, replace=False)
             else:
                 start = plus_plus(directions, order, clusters, generator=generator, memory=memory)
+            centroids, report = directions.integers(start), _offset(progress, restart, self.restarts)
             result = lloyd(
-                directions,
-                directions.integers(start),
-                iterations=self.iterations,
-                ranks=ranks,
-                memory=memory,
-                progress=_offset(progress, restart, self.restarts),
+                directions, centroids, iterations=self.iterations, ranks=ranks, memory=memory, progress=report
             )
             if best is None or result.inertia < best.inertia:
                 best = result

@@ -1,10 +1,5 @@
 """Lloyd's iterations in integers at the speed of float32, computing only what the last iteration changed.
 
-Points and centroids are integers (`directions`), so which centroid is nearest has one exact answer. It is found in
-float32 wherever the bound on float32's error leaves no doubt, and in exact float64 elsewhere; equally near centroids
-are ordered by their number. Hence the clusters are those of plain Lloyd on any machine, with any block size and number
-of threads.
-
 Most centroids soon stop moving. A point is then compared only with those that moved: its own centroid has won against
 all others before, or the bound kept for the second best shows that none of them can win now.
 """
@@ -225,15 +220,13 @@ def _move_members(directions: Directions, before: Integers, own: Integers, sums:
         rows = changed[part]
         integers = directions.integers(rows)
         had_cluster = before[rows] >= 0
-        sums.index_add_(0, torch.from_numpy(own[rows]), integers)
-        sums.index_add_(
-            0, torch.from_numpy(before[rows][had_cluster]), integers[torch.from_numpy(had_cluster)], alpha=-1
-        )
-        np.add.at(counts, own[rows], 1)
-        np.subtract.at(counts, before[rows][had_cluster], 1)
-        touched[own[rows]] = True
-        touched[before[rows][had_cluster]] = True
-        before[rows] = own[rows]
+        entered, left = own[rows], before[rows][had_cluster]
+        sums.index_add_(0, torch.from_numpy(entered), integers)
+        sums.index_add_(0, torch.from_numpy(left), integers[torch.from_numpy(had_cluster)], alpha=-1)
+        np.add.at(counts, entered, 1)
+        np.subtract.at(counts, left, 1)
+        touched[entered] = touched[left] = True
+        before[rows] = entered
     return np.flatnonzero(touched)
 
 

@@ -1,8 +1,4 @@
-"""The nearest item of another class for each query, and near-duplicate pairs of items of different classes.
-
-One pass over square tiles of float32 similarities; what float32 cannot decide is decided in integers. Ties are broken
-by a given order of the rows (by content), never by where a row is stored.
-"""
+"""The nearest item of another class for each query, and near-duplicate pairs of items of different classes."""
 
 from typing import NamedTuple
 
@@ -34,18 +30,11 @@ class Pairs(NamedTuple):
 
 
 class OtherClassMatches(NamedTuple):
-    """The items of other classes that are nearest or nearly identical.
+    """The items of other classes that are nearest or nearly identical."""
 
-    =====================  ==============================================================================
-    nearest                for each query of the table: row of its nearest item of another class, -1 if none
-    near_duplicates        the most similar pairs of different classes that reach the threshold, each once
-    near_duplicate_count   number of such pairs in total
-    =====================  ==============================================================================
-    """
-
-    nearest: Integers
-    near_duplicates: Pairs
-    near_duplicate_count: int
+    nearest: Integers  # for each query of the table: row of its nearest item of another class, -1 if none
+    near_duplicates: Pairs  # the most similar pairs of different classes that reach the threshold, each once
+    near_duplicate_count: int  # number of such pairs in total
 
 
 def match_other_classes(
@@ -154,7 +143,8 @@ class _Search:
         if int(torch.count_nonzero(is_near)) > _MANY_PAIRS:
             for start in range(0, len(queries), _ROWS_AT_ONCE):
                 part = slice(start, start + _ROWS_AT_ONCE)
-                cosines = _all_cosines(self.directions, queries[part], gallery)
+                ones, twos = self.directions.integers(queries[part]), self.directions.integers(gallery)
+                cosines = _cosines((ones @ twos.T).numpy(), _squares(ones)[:, None] * _squares(twos))
                 query, item = np.nonzero((cosines >= self.threshold) & (similarity[part].numpy() > EXCLUDED))
                 self._add(queries[part][query], gallery[item], cosines[query, item])
         else:
@@ -166,11 +156,10 @@ class _Search:
         # A pair of two rows that are both queries and in the gallery is met twice.
         is_first = self.rank[first] < self.rank[second]
         is_new = (cosine >= self.threshold) & (is_first | ~(self.is_both[first] & self.is_both[second]))
-        first, second = np.where(is_first, first, second)[is_new], np.where(is_first, second, first)[is_new]
-        self.near_duplicate_count += len(first)
-        self._keep_most_similar(Pairs(first, second, cosine[is_new]))
-
-    def _keep_most_similar(self, new: Pairs) -> None:
+        new = Pairs(
+            np.where(is_first, first, second)[is_new], np.where(is_first, second, first)[is_new], cosine[is_new]
+        )
+        self.near_duplicate_count += len(new.first)
         first, second, cosine = (np.concatenate(parts) for parts in zip(self.near_duplicates, new, strict=True))
         code = self.rank[first] * len(self.rank) + self.rank[second]
         if len(cosine) > self.count:
@@ -205,11 +194,6 @@ def exact_similarities(directions: Directions, queries: Integers, items: Integer
         exact[part] = products * inverse_norms[items[part]]
         cosine[part] = _cosines(products, _squares(ones) * _squares(twos))
     return exact, cosine
-
-
-def _all_cosines(directions: Directions, queries: Integers, items: Integers) -> Floats:
-    ones, twos = directions.integers(queries), directions.integers(items)
-    return _cosines((ones @ twos.T).numpy(), _squares(ones)[:, None] * _squares(twos))
 
 
 def _squares(integers: Tensor) -> Floats:

@@ -4,13 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from unseen.core.checks import check_count
 from unseen.core.console import bar_when_long
-from unseen.evaluation.exact.arrays import Floats, Integers
+from unseen.evaluation.exact.arrays import Booleans, Float32s, Floats, Int32s, Integers
 from unseen.evaluation.exact.inputs import Embeddings, Labels, Rows, read_table
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads
 from unseen.evaluation.exact.thresholds import EXCLUDED, error_bound
 from unseen.evaluation.exact.tiles import SIDE, QueryGallery, tiles
@@ -26,7 +25,7 @@ class Neighbours(NamedTuple):
 
     indices: Integers
     similarities: Floats
-    right: NDArray[np.bool_]
+    right: Booleans
 
 
 class _Nearest(NamedTuple):
@@ -113,7 +112,7 @@ def nearest_by_screening(query_gallery: QueryGallery, k: int, *, memory: float, 
                 similarity, first = tile.similarity.numpy(), (tile.rows.start, tile.columns.start)
 
                 def collect(
-                    low: int, high: int, similarity: NDArray[np.float32] = similarity, first: tuple[int, int] = first
+                    low: int, high: int, similarity: Float32s = similarity, first: tuple[int, int] = first
                 ) -> None:
                     collect_largest(similarity, first, largest, k, margin, (low, high))  # noqa: B023 (runs at once)
 
@@ -125,12 +124,7 @@ def nearest_by_screening(query_gallery: QueryGallery, k: int, *, memory: float, 
 
 
 def _decide(
-    query_gallery: QueryGallery,
-    k: int,
-    values: NDArray[np.float32],
-    positions: NDArray[np.int32],
-    filled: NDArray[np.int32],
-    margin: float,
+    query_gallery: QueryGallery, k: int, values: Float32s, positions: Int32s, filled: Int32s, margin: float
 ) -> _Nearest:
     """The nearest of the collected items, by exact similarity and then by position."""
     nearest = _Nearest(np.empty((len(filled), k), dtype=np.int64), np.empty((len(filled), k)))

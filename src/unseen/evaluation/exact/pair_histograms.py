@@ -8,6 +8,7 @@ groups) may put it into the next bin.
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,12 +52,8 @@ def is_square(table: Table) -> bool:
 def pair_histograms(table: Table, *, class_groups: Integers | None = None, keys: Keys | None = None) -> Histograms:
     """Histograms over the pairs of a query and another gallery row; unordered pairs where both are the same rows.
 
-    Two rows of one group of the table are not a pair.
-
-    =============  ================================================================================
-    class_groups   number 0, 1, ... for each class, by which pairs are counted apart; all 0 by default
-    keys           `row_keys` of the directions, if already computed
-    =============  ================================================================================
+    Two rows of one group of the table are not a pair. ``class_groups`` is a number 0, 1, ... for each class, by which
+    pairs are counted apart, all 0 by default; ``keys`` are the `row_keys` of the directions, if already computed.
     """
     from unseen.evaluation.exact.kernels.pair_bins import PairTile, count_all, move_positives, remove_same_group
 
@@ -104,9 +101,7 @@ def pair_histograms(table: Table, *, class_groups: Integers | None = None, keys:
         for strip, numbers in zip(strips, work, strict=True):
             sources = [directions.float32(rows[number]).numpy() for number in strip]
             # Taking each result raises its error; leaving early cancels what has not begun.
-            for _ in pool.map(
-                lambda number, strip=strip, sources=sources: count_column(number, strip, sources), numbers
-            ):
+            for _ in pool.map(partial(count_column, strip=strip, sources=sources), numbers):
                 done += 1
                 progress(done, total, "")
     return histograms

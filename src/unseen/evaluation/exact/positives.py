@@ -8,7 +8,7 @@ from torch import Tensor
 
 from unseen.evaluation.exact.arrays import Floats, Integers
 from unseen.evaluation.exact.inputs import Table
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.threads import run_in_threads
 from unseen.evaluation.exact.thresholds import Side, side
 from unseen.evaluation.exact.tiles import ClassSpans, QueryGallery
@@ -22,22 +22,13 @@ _LARGE_CLASS = 256
 
 
 class Positives(NamedTuple):
-    """Queries in the order of their classes, small classes first, and the similarities of their positives.
+    """Queries in the order of their classes, small classes first, and the similarities of their positives."""
 
-    =============  ====================================================================================
-    query_gallery  queries and gallery in that order
-    order          position of each query among the queries of the table
-    spans          where the items of each query's class stand in the gallery
-    starts         query q has the similarities from ``starts[q]`` to ``starts[q + 1]``
-    similarities   ascending within each query, the queries one after another
-    =============  ====================================================================================
-    """
-
-    query_gallery: QueryGallery
-    order: Integers
-    spans: ClassSpans
-    starts: Integers
-    similarities: Floats
+    query_gallery: QueryGallery  # in that order
+    order: Integers  # position of each query among the queries of the table
+    spans: ClassSpans  # where the items of each query's class stand in the gallery
+    starts: Integers  # query q has the similarities from starts[q] to starts[q + 1]
+    similarities: Floats  # ascending within each query, the queries one after another
 
     def exclude(self, similarity: Tensor, rows: slice, columns: slice, value: float) -> None:
         """Write a value where an item is of the query's class or is no candidate, so that negatives remain."""
@@ -71,19 +62,12 @@ def find_positives(table: Table, *, memory: float) -> Positives:
     query_gallery = QueryGallery.from_table(table, table.queries[order], gallery)
     spans = ClassSpans.of(number[table.classes[query_gallery.queries]], number[table.classes[gallery]])
 
-    find = _by_compiled_loops if _is_worth_compiling(query_gallery, spans) else _by_sorting
+    is_large = len(order) * len(gallery) >= _MANY_PAIRS
+    # For large classes, matrix products are faster than compiled loops.
+    has_small_classes = int((spans.ends - spans.firsts).sum()) <= _LARGE_CLASS * len(order)
+    find = _by_compiled_loops if IS_COMPILED and is_large and has_small_classes else _by_sorting
     counts, similarities = find(query_gallery, spans, memory)
     return Positives(query_gallery, order, spans, np.append(0, np.cumsum(counts)), similarities)
-
-
-def _is_worth_compiling(query_gallery: QueryGallery, spans: ClassSpans) -> bool:
-    """Whether compiled loops are worth loading; for large classes, matrix products are faster than loops."""
-    queries = len(query_gallery.queries)
-    return (
-        IS_COMPILED
-        and queries * len(query_gallery.gallery) >= _MANY_PAIRS
-        and int((spans.ends - spans.firsts).sum()) <= _LARGE_CLASS * queries
-    )
 
 
 def _by_compiled_loops(query_gallery: QueryGallery, spans: ClassSpans, memory: float) -> tuple[Integers, Floats]:

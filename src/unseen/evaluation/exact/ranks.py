@@ -1,11 +1,8 @@
 """Ranks of the positives of each query: the one computation that all retrieval scores are functions of.
 
-**Order.** By cosine similarity, computed without rounding (`directions`). The query is removed by its index.
-
-**Ties.** Items of equal similarity have no order, so a score is the expected value over all orders of the tied items.
-A collapsed model then scores exactly at chance, and neither the order of the rows nor a duplicate image changes a score
-by accident. (Breaking ties by index would give another score when the same table is stored in another order; a data set
-sorted by class would even score above chance after a collapse.)
+Items of equal similarity have no order: a score is the expected value over all orders of the tied items. (Breaking ties
+by index would give another score when the same table is stored in another order; a data set sorted by class would even
+score above chance after a collapse.)
 """
 
 from dataclasses import dataclass
@@ -14,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from unseen.evaluation.exact.arrays import Floats, Integers
+from unseen.evaluation.exact.arrays import Booleans, Floats, Integers
 from unseen.evaluation.exact.count_above import count_by_screening, count_by_sorting
 from unseen.evaluation.exact.inputs import Table
-from unseen.evaluation.exact.kernels.compile import IS_COMPILED
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.positives import Positives, find_positives
 from unseen.evaluation.exact.thresholds import Counts
 
@@ -28,40 +24,26 @@ _MANY_POSITIVES = 256
 
 
 class TiedGroups(NamedTuple):
-    """Groups of equally similar items that hold a positive; most hold one item.
+    """Groups of equally similar items that hold a positive; most hold one item."""
 
-    ================  =============================================================================
-    query             number of the query
-    before            candidates ranked before the group, and ``positives_before`` among them
-    size              items in the group, and ``positives`` among them
-    ================  =============================================================================
-    """
-
-    query: Integers
-    before: Integers
-    size: Integers
-    positives: Integers
-    positives_before: Integers
+    query: Integers  # number of the query
+    before: Integers  # candidates ranked before the group
+    size: Integers  # items in the group
+    positives: Integers  # positives in the group
+    positives_before: Integers  # positives ranked before the group
 
 
 @dataclass(frozen=True)
 class Ranks:
     """Ranks of the positives of each query, nearest first, the queries one after another.
 
-    ===========  ==================================================================================
-    above        for each positive: candidates strictly more similar to the query
-    tied         for each positive: candidates exactly as similar, the positive itself included
-    positives    for each query: number of its positives (same class, in the gallery, not itself)
-    candidates   for each query: number of gallery items it is compared with, not counting itself
-    ===========  ==================================================================================
-
     Without ties the rank of a positive is ``above + 1``.
     """
 
-    above: Integers
-    tied: Integers
-    positives: Integers
-    candidates: Integers
+    above: Integers  # for each positive: candidates strictly more similar to the query
+    tied: Integers  # for each positive: candidates exactly as similar, the positive itself included
+    positives: Integers  # for each query: number of its positives (same class, in the gallery, not itself)
+    candidates: Integers  # for each query: number of gallery items it is compared with, not counting itself
 
     @cached_property
     def query(self) -> Integers:
@@ -98,7 +80,7 @@ class Ranks:
         inside = np.arange(len(self.above)) - np.repeat(starts, lengths)
         return Ranks(self.above + inside, np.ones_like(self.tied), self.positives, self.candidates)
 
-    def select(self, queries: NDArray[np.bool_]) -> "Ranks":
+    def select(self, queries: Booleans) -> "Ranks":
         """The ranks of the queries where a mask is true."""
         is_selected = queries[self.query]
         return Ranks(self.above[is_selected], self.tied[is_selected], self.positives[queries], self.candidates[queries])

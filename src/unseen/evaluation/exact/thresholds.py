@@ -1,16 +1,11 @@
-"""Thresholds for float32 similarities with a bound on their error, and counts against them.
-
-A float32 similarity is off by at most `error_bound`. If it clears a threshold by more than that, the comparison is
-certain; otherwise the two rows are multiplied again in integers. The counts are therefore those of exact similarities.
-"""
+"""Thresholds for float32 similarities with a bound on their error, and counts against them."""
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from unseen.evaluation.exact.arrays import Float32s, Floats, Integers
+from unseen.evaluation.exact.arrays import Float32s, Floats, Int8s, Int32s, Integers
 from unseen.evaluation.exact.directions import SCALE, Units
 
 EXCLUDED = -4.0
@@ -21,21 +16,13 @@ LEAST = np.int32(-(2**31))
 
 
 class Thresholds(NamedTuple):
-    """Exact similarities to count against, ascending within each query, the queries one after another.
+    """Exact similarities to count against, ascending within each query, the queries one after another."""
 
-    =========  ======================================================================================
-    starts     query q has the thresholds from ``starts[q]`` to ``starts[q + 1]``
-    exact      inner product in integers times the item's inverse norm (float64)
-    low, high  a float32 similarity <= ``low`` is certainly below, one > ``high`` certainly above
-    bits       the bits of ``low`` as an integer: positive floats are ordered like their bits
-    =========  ======================================================================================
-    """
-
-    starts: Integers
-    exact: Floats
-    low: Float32s
-    high: Float32s
-    bits: NDArray[np.int32]
+    starts: Integers  # query q has the thresholds from starts[q] to starts[q + 1]
+    exact: Floats  # inner product in integers times the item's inverse norm
+    low: Float32s  # a float32 similarity <= low is certainly below
+    high: Float32s  # and one > high certainly above
+    bits: Int32s  # the bits of low as an integer: positive floats are ordered like their bits
 
     def of(self, queries: slice) -> "Thresholds":
         """The thresholds of some queries, renumbered from 0."""
@@ -55,8 +42,8 @@ class Side(NamedTuple):
     """The rows or the columns of a tile as compiled loops take them: `Units` as NumPy arrays, and inverse norms."""
 
     float32: Float32s
-    remainder_index: NDArray[np.int32]
-    remainders: NDArray[np.int8]
+    remainder_index: Int32s
+    remainders: Int8s
     inverse_norms: Floats
 
 

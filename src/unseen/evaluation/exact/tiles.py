@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -34,20 +35,13 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryGallery:
-    """Queries and gallery in an order of their own, and which pairs of them do not count.
-
-    ==============  =====================================================================================
-    queries         row numbers in the table, likewise ``gallery``
-    self_position   for each query its position in the gallery, or -1
-    query_groups    if present, items of the query's own group are not compared; likewise ``gallery_groups``
-    ==============  =====================================================================================
-    """
+    """Queries and gallery in an order of their own, and which pairs of them do not count."""
 
     directions: Directions
-    queries: Integers
+    queries: Integers  # row numbers in the table
     gallery: Integers
-    self_position: Integers
-    query_groups: Integers | None
+    self_position: Integers  # for each query its position in the gallery, or -1
+    query_groups: Integers | None  # if present, items of the query's own group are not compared
     gallery_groups: Integers | None
 
     @classmethod
@@ -136,15 +130,9 @@ def tiles(
     side = _fitting(side, query_gallery, memory)
     buffer = _buffer(side, query_gallery)
     for tile in _empty_tiles(query_gallery, memory, side, is_symmetric):
-        similarity, left, right = _shaped(buffer, tile), tile.row_units.float32, tile.column_units.float32
-
-        def multiply(
-            start: int, stop: int, out: Tensor = similarity, left: Tensor = left, right: Tensor = right
-        ) -> None:
-            torch.mm(left[start:stop], right.T, out=out[start:stop])
-
-        run(multiply, len(left))
-        yield tile._replace(similarity=similarity)
+        shaped = tile._replace(similarity=_shaped(buffer, tile))
+        run(partial(_multiply, shaped), len(shaped.similarity))
+        yield shaped
 
 
 def work_on_tiles(
@@ -168,9 +156,9 @@ def work_on_tiles(
         def multiply_and_work(tile: Tile) -> int:
             buffer = buffers.get()
             try:
-                similarity = _shaped(buffer, tile)
-                torch.mm(tile.row_units.float32, tile.column_units.float32.T, out=similarity)
-                return work(tile._replace(similarity=similarity))
+                shaped = tile._replace(similarity=_shaped(buffer, tile))
+                _multiply(shaped, 0, len(shaped.similarity))
+                return work(shaped)
             finally:
                 buffers.put(buffer)
 
@@ -182,6 +170,11 @@ def work_on_tiles(
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()
+
+
+def _multiply(tile: Tile, start: int, stop: int) -> None:
+    """Write the similarities of some rows of a tile."""
+    torch.mm(tile.row_units.float32[start:stop], tile.column_units.float32.T, out=tile.similarity[start:stop])
 
 
 def _fitting(side: int, query_gallery: QueryGallery, memory: float, threads: int = 1) -> int:

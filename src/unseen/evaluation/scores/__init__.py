@@ -1,31 +1,7 @@
-'''Scores: one score or family per file, each with its slow reference in tests/evaluation/scores/test_<file>.py.
+"""Scores: one score or family per file, each with its slow reference in tests/evaluation/scores/test_<file>.py.
 
-**Adding a score is adding one file to this folder**::
-
-    """Largest similarity of two items of different classes."""
-
-    import numpy as np
-
-    from unseen.core.registry import score
-    from unseen.evaluation.exact.arrays import Floats, Integers
-    from unseen.evaluation.scores.base import Score
-
-
-    @score("worst_overlap")
-    class WorstOverlap(Score):
-        """Largest cosine similarity of two items of different classes; 0 for one class."""
-
-        basis = "embeddings"
-        higher_is_better = False
-        bounds = (-1.0, 1.0)
-        collapsed = 1.0
-        definition = "largest cosine similarity of two items of different classes"
-
-        def __call__(self, units: Floats, classes: Integers) -> float:
-            is_other = classes[:, None] != classes
-            return float(np.clip((units @ units.T)[is_other].max(initial=-1.0), -1.0, 1.0)) if is_other.any() else 0.0
-
-It is then part of `evaluate`, of `unseen list scores`, of the bootstrap intervals and of the contract tests.
+Adding a score is adding one file to this folder (docs/how-to/add-a-score.md): it is then part of `evaluate`, of `unseen
+list scores`, of the bootstrap intervals and of the contract tests.
 
 A score declares its ``basis``: the input that `evaluate` computes once for all scores of that basis.
 
@@ -43,4 +19,4 @@ embeddings      unit vectors (rows, dimensions) in float64, and class of each ro
 
 Rows are those that are queries or in the gallery. The intervals of per-query scores come from the bootstrap over
 classes; those of other scores from calling the score again without each of 16 groups of classes (`intervals`).
-'''
+"""

@@ -45,10 +45,7 @@ def mutual_information(sizes: Sizes) -> float:
     .. math:: I = \frac1N \Bigl[ \sum_{ij} n_{ij} \log n_{ij} - \sum_i a_i \log a_i - \sum_j b_j \log b_j + N \log N
               \Bigr]
 
-    ==========  ==========================================================
-    a, b, n     sizes of clusters, of classes, and of their intersections
-    N           number of points
-    ==========  ==========================================================
+    with the sizes a of clusters, b of classes and n of their intersections, and N points.
     """
     terms = _log_terms(sizes.both) + [-x for x in _log_terms(sizes.clusters) + _log_terms(sizes.classes)]
     return max(0.0, math.fsum([*terms, sizes.points * math.log(sizes.points)]) / sizes.points)
@@ -156,10 +153,7 @@ class NMI(Score):
     basis = "clusters"
     collapsed = 0.0
     definition = "2 I(clusters, classes) / (H(clusters) + H(classes))"
-
-    def __call__(self, clusters: Integers, classes: Integers) -> float:
-        """One value for the clustering."""
-        return normalized_mutual_information(clusters, classes)
+    __call__ = staticmethod(normalized_mutual_information)
 
 
 @score("ami")
@@ -173,10 +167,7 @@ class AMI(Score):
     bounds = (-1.0, 1.0)
     collapsed = 0.0
     definition = "(I - E[I]) / ((H(clusters) + H(classes)) / 2 - E[I]), E over all partitions of the same sizes"
-
-    def __call__(self, clusters: Integers, classes: Integers) -> float:
-        """One value for the clustering."""
-        return adjusted_mutual_information(clusters, classes)
+    __call__ = staticmethod(adjusted_mutual_information)
 
 
 @score("f1")
@@ -186,10 +177,7 @@ class F1(Score):
     basis = "clusters"
     collapsed = "one cluster"
     definition = "2 P R / (P + R) over pairs; P of the pairs in one cluster, R of those in one class share both"
-
-    def __call__(self, clusters: Integers, classes: Integers) -> float:
-        """One value for the clustering."""
-        return pair_counting_f1(clusters, classes)
+    __call__ = staticmethod(pair_counting_f1)
 
 
 @score("nmi_super")

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unseen.core.registry import score
-from unseen.evaluation.exact.arrays import Floats, Integers
+from unseen.evaluation.exact.arrays import Booleans, Floats, Integers
 from unseen.evaluation.exact.directions import Directions
 from unseen.evaluation.exact.inputs import Table
 from unseen.evaluation.exact.pair_histograms import Histograms, bin_centres, is_square, pair_histograms
@@ -56,7 +55,11 @@ def count_pairs(table: Table) -> PairCounts:
     is_symmetric = is_square(table)
     pairs = len(table.queries) * len(table.gallery) // (2 if is_symmetric else 1)
     if pairs <= _PAIRS_TO_SORT:
-        return _sorted_counts(*_all_pairs(table, is_symmetric))
+        similarity, is_positive = _all_pairs(table, is_symmetric)
+        values, index = np.unique(similarity, return_inverse=True)
+        positives = np.bincount(index[is_positive], minlength=len(values))
+        negatives = np.bincount(index[~is_positive], minlength=len(values))
+        return PairCounts(values[::-1], positives[::-1], negatives[::-1])
     return binned_counts(pair_histograms(table))
 
 
@@ -72,7 +75,7 @@ def binned_counts(histograms: Histograms, groups: Sequence[int] | None = None) -
     return PairCounts(bin_centres()[bins], positives[bins], negatives[bins])
 
 
-def _all_pairs(table: Table, is_symmetric: bool) -> tuple[Floats, NDArray[np.bool_]]:
+def _all_pairs(table: Table, is_symmetric: bool) -> tuple[Floats, Booleans]:
     """The similarity of each pair, and whether it is positive."""
     similarities, labels = [], []
     columns = _integers(table.directions, table.gallery)
@@ -93,23 +96,12 @@ def _integers(directions: Directions, rows: Integers) -> tuple[Floats, Floats]:
     return directions.integers(rows).numpy(), directions.inverse_norms.numpy()[rows]
 
 
-def _sorted_counts(similarity: Floats, is_positive: NDArray[np.bool_]) -> PairCounts:
-    values, index = np.unique(similarity, return_inverse=True)
-    positives = np.bincount(index[is_positive], minlength=len(values))
-    negatives = np.bincount(index[~is_positive], minlength=len(values))
-    return PairCounts(values[::-1], positives[::-1], negatives[::-1])
-
-
 def roc(counts: PairCounts) -> ROC:
     """The points of the ROC curve: the origin, then one per similarity that occurs.
 
     Empty:  without positive (negative) pairs that rate is 0 everywhere
     """
-    return ROC(
-        np.concatenate([[np.inf], counts.similarity]),
-        _rate(counts.negatives),
-        _rate(counts.positives),
-    )
+    return ROC(np.concatenate([[np.inf], counts.similarity]), _rate(counts.negatives), _rate(counts.positives))
 
 
 def _rate(counts: Integers) -> Floats:
@@ -172,10 +164,7 @@ class PairAUC(Score):
     basis = "curves"
     collapsed = 0.5
     definition = "probability that a pair of one class is more similar than a pair of two; ties half"
-
-    def __call__(self, counts: PairCounts) -> float:
-        """One value for all pairs."""
-        return pair_auc(counts)
+    __call__ = staticmethod(pair_auc)
 
 
 @score("pair_ap")
@@ -184,10 +173,7 @@ class PairAP(Score):
 
     basis = "curves"
     definition = "sum over thresholds of precision x gained recall over pairs; tied pairs enter together"
-
-    def __call__(self, counts: PairCounts) -> float:
-        """One value for all pairs."""
-        return pair_average_precision(counts)
+    __call__ = staticmethod(pair_average_precision)
 
 
 @score("pair_eer")
@@ -198,7 +184,4 @@ class PairEER(Score):
     higher_is_better = False
     collapsed = 0.5
     definition = "rate at which false positives and false negatives over pairs are equally frequent"
-
-    def __call__(self, counts: PairCounts) -> float:
-        """One value for all pairs."""
-        return pair_equal_error_rate(counts)
+    __call__ = staticmethod(pair_equal_error_rate)

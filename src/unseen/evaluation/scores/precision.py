@@ -1,11 +1,7 @@
 """Precision: the share of positives among the nearest items, for several numbers of items.
 
-=========  =====================================================================
-R          number of positives of the query
-k_c        R + 1, the size of the query's class with the query itself
-=========  =====================================================================
-
-Every score is the expected value over all orders of tied items. A query without positives gets 0.
+R is the number of positives of the query, and k_c = R + 1 the size of its class with the query itself. Every score is
+the expected value over all orders of tied items. A query without positives gets 0.
 """
 
 import numpy as np

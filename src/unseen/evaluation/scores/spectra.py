@@ -9,6 +9,7 @@ values near 1e-6 four. What is lost lies below the rounding of the directions: a
 tables, where it costs little, are decomposed directly.
 """
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -97,10 +98,8 @@ def spectral_decay(values: Floats, *, k: int = 1) -> float:
 
     .. math:: \rho = \mathrm{KL}(U_D \| q) = -\log D - \tfrac1D \sum_i \log q_i
 
-    =====  ===================================================================================
-    q_i    the i-th value over the sum of all, at least 1e-12
-    D      number of values; a table with fewer rows than dimensions has zeros among them
-    =====  ===================================================================================
+    q_i is the i-th value over the sum of all, at least 1e-12, and D the number of values; a table with fewer rows than
+    dimensions has zeros among them.
 
     Empty:      values that are all 0 count as fully decayed, each q_i at its floor; without any value the decay is 0
     Reference:  Roth et al., Revisiting Training Strategies, ICML 2020, arXiv:2002.08473
@@ -129,19 +128,11 @@ def over_sum(values: Floats) -> Floats:
 
 
 def class_spectra(
-    directions: Directions,
-    classes: Integers,
-    *,
-    first: int = 35,
-    short: Literal["pad", "truncate"] = "pad",
+    directions: Directions, classes: Integers, *, first: int = 35, short: Literal["pad", "truncate"] = "pad"
 ) -> ClassSpectra:
-    """The singular values of each class by itself, sorted, divided by their sum.
+    """The ``first`` singular values of each class by itself, sorted, divided by the sum of all.
 
-    =====  =================================================================================================
-    first  number of values per class
-    short  a class of fewer images is padded with zeros ("pad"), or all classes are truncated to the
-           shortest ("truncate")
-    =====  =================================================================================================
+    If ``short`` is "pad", a class of fewer images is padded with zeros; "truncate" cuts all classes to the shortest.
 
     Empty:  a class of zeros has a spectrum of zeros
     Raises: ConfigError for settings out of range
@@ -182,10 +173,7 @@ class RhoAt2(Rho):
     """Spectral decay without the largest singular value, which mostly reflects the common mean."""
 
     definition = "KL(uniform || singular values of the unit vectors but the first, over their sum, at least 1e-12)"
-
-    def __call__(self, values: Floats) -> float:
-        """One value for all singular values."""
-        return spectral_decay(values, k=2)
+    __call__ = staticmethod(partial(spectral_decay, k=2))
 
 
 @score("rho_reverse")
@@ -193,7 +181,4 @@ class RhoReverse(Rho):
     """Spectral decay by the reverse divergence, which small singular values hardly affect."""
 
     definition = "KL(singular values of the unit vectors, over their sum || uniform)"
-
-    def __call__(self, values: Floats) -> float:
-        """One value for all singular values."""
-        return reverse_decay(values)
+    __call__ = staticmethod(reverse_decay)

@@ -28,22 +28,13 @@ _FINE = 2.0**10
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """What the distances within and between classes are computed from, one entry per class.
+    """What the distances within and between classes are computed from, one entry per class."""
 
-    ===========  ==================================================================================
-    rows         number of rows
-    nonzero      number of rows that are not zero
-    sums         sum of the directions (classes, dimensions), integers
-    excess       sum of |direction|^2 - 2^52 over the nonzero rows
-    members      the directions of the rows
-    ===========  ==================================================================================
-    """
-
-    rows: Integers
-    nonzero: Integers
-    sums: Floats
-    excess: Integers
-    members: tuple[Directions, ...]
+    rows: Integers  # number of rows
+    nonzero: Integers  # number of rows that are not zero
+    sums: Floats  # sum of the directions (classes, dimensions), integers
+    excess: Integers  # sum of |direction|^2 - 2^52 over the nonzero rows
+    members: tuple[Directions, ...]  # the directions of the rows
 
     def select(self, classes: Integers) -> "ClassSums":
         """The sums of some of the classes; distances that are already computed are kept."""
@@ -197,10 +188,7 @@ class Intra(Score):
     bounds = (0.0, 2.0)
     collapsed = 0.0
     definition = "mean over classes of the mean cosine distance of two of its images; classes of one image left out"
-
-    def __call__(self, sums: ClassSums) -> float:
-        """One value for all classes."""
-        return intra_distance(sums)
+    __call__ = staticmethod(intra_distance)
 
 
 @score("inter")
@@ -211,10 +199,7 @@ class Inter(Score):
     bounds = (0.0, 2.0)
     collapsed = 0.0
     definition = "mean cosine distance of two class means"
-
-    def __call__(self, sums: ClassSums) -> float:
-        """One value for all classes."""
-        return inter_distance(sums)
+    __call__ = staticmethod(inter_distance)
 
 
 @score("intra_inter")
@@ -238,10 +223,7 @@ class IntraEuclidean(Intra):
 
     is_default = False
     definition = "mean over classes of the mean Euclidean distance of two of its unit vectors; classes of one left out"
-
-    def __call__(self, sums: ClassSums) -> float:
-        """One value for all classes."""
-        return euclidean_intra_distance(sums)
+    __call__ = staticmethod(euclidean_intra_distance)
 
 
 @score("inter_euclidean")
@@ -250,10 +232,7 @@ class InterEuclidean(Inter):
 
     is_default = False
     definition = "mean Euclidean distance of the mean unit vectors of two classes"
-
-    def __call__(self, sums: ClassSums) -> float:
-        """One value for all classes."""
-        return euclidean_inter_distance(sums)
+    __call__ = staticmethod(euclidean_inter_distance)
 
 
 @score("intra_inter_euclidean")
@@ -277,7 +256,4 @@ class Alignment(Score):
     bounds = (0.0, 4.0)
     collapsed = 0.0
     definition = "mean squared Euclidean distance over all pairs of one class"
-
-    def __call__(self, sums: ClassSums) -> float:
-        """One value for all pairs of one class."""
-        return alignment(sums)
+    __call__ = staticmethod(alignment)

@@ -1,17 +1,30 @@
 """Differentiable building blocks of losses, each with a hand-written backward pass that is tested against autograd."""
 
 from unseen.pairs.functional.autograd import SecondDerivativeError, first_order, weighted_sum, with_gradient
-from unseen.pairs.functional.exponentials import log1p_sum_exp, log_sum_exp, masked_softmax, soft_maximum, soft_minimum
+from unseen.pairs.functional.exponentials import (
+    log1p_sum_exp,
+    log_sum_exp,
+    masked_softmax,
+    soft_extremes,
+    soft_maximum,
+    soft_minimum,
+)
 from unseen.pairs.functional.hinges import (
     Hinges,
     PairClasses,
-    RowHinges,
+    PairHinges,
     disjoint_hinges,
-    hinges_above,
-    hinges_below,
+    pair_hinges,
     triplet_hinges,
 )
-from unseen.pairs.functional.masks import as_numbers, masked_mean, masked_row_sums, row_counts, selected_columns
+from unseen.pairs.functional.masks import (
+    as_numbers,
+    masked_mean,
+    masked_row_sums,
+    masked_sum,
+    row_counts,
+    selected_columns,
+)
 from unseen.pairs.functional.ranks import SoftHistogram, soft_histogram, soft_ranks
 from unseen.pairs.functional.vectors import (
     DISTANCE_EPSILON,
@@ -32,7 +45,7 @@ __all__ = [
     "SHORTEST",
     "Hinges",
     "PairClasses",
-    "RowHinges",
+    "PairHinges",
     "SecondDerivativeError",
     "SoftHistogram",
     "as_numbers",
@@ -42,16 +55,17 @@ __all__ = [
     "distance_of",
     "euclidean_distances",
     "first_order",
-    "hinges_above",
-    "hinges_below",
     "inner_products",
     "log1p_sum_exp",
     "log_sum_exp",
     "masked_mean",
     "masked_row_sums",
     "masked_softmax",
+    "masked_sum",
+    "pair_hinges",
     "row_counts",
     "selected_columns",
+    "soft_extremes",
     "soft_histogram",
     "soft_maximum",
     "soft_minimum",

@@ -18,8 +18,8 @@ CLASS_STEP = 2**43
 """Larger than every rounded distance, so that one number orders by class and then by distance."""
 
 
-class RowHinges(NamedTuple):
-    """Sum of the hinges of each row, and how many of them are above 0 (as floating-point numbers)."""
+class PairHinges(NamedTuple):
+    """Sums of the hinges of the rows, 2 x n: of positives, then of negatives; and how many are above 0 (as floats)."""
 
     total: Tensor
     num_active: Tensor
@@ -33,40 +33,42 @@ class Hinges(NamedTuple):
     num_active: Tensor
 
 
-class _RowHinges(torch.autograd.Function):
+class _PairHinges(torch.autograd.Function):
     @staticmethod
     def forward(
-        context: Any, values: Tensor, mask: Tensor, bound: Tensor | float, is_above: bool, squared: bool
+        context: Any, values: Tensor, masks: Tensor, near: Tensor | float, far: Tensor | float, squared: bool
     ) -> tuple[Tensor, Tensor]:
-        excess = values - bound if is_above else bound - values
-        hinge = excess.relu_().mul_(as_numbers(mask, values.dtype))
+        hinge = torch.stack((values - near, far - values)).relu_().mul_(as_numbers(masks, values.dtype))
         is_active = hinge.sign()
-        context.sign = 1 if is_above else -1
-        context.bound_shape = bound.shape if isinstance(bound, Tensor) else None
+        context.shapes = [bound.shape if isinstance(bound, Tensor) else None for bound in (near, far)]
         context.save_for_backward(hinge if squared else is_active)  # the slope
-        num_active = is_active.sum(1)
+        num_active = is_active.sum(2)
         context.mark_non_differentiable(num_active)
-        return (hinge.square().sum(1).div_(2) if squared else hinge.sum(1)), num_active
+        return (hinge.square().sum(2).div_(2) if squared else hinge.sum(2)), num_active
 
     @staticmethod
-    @first_order("hinges")
+    @first_order("pair_hinges")
     def backward(context: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        slope = context.saved_tensors[0] * (gradient * context.sign).unsqueeze(1)
-        is_constant = context.bound_shape is None
-        return slope, None, None if is_constant else slope.sum_to_size(context.bound_shape).neg_(), None, None
+        slope = context.saved_tensors[0] * gradient.unsqueeze(2)
+        near, far = context.shapes
+        to_near = None if near is None or not context.needs_input_grad[2] else slope[0].sum_to_size(near).neg_()
+        to_far = None if far is None or not context.needs_input_grad[3] else slope[1].sum_to_size(far)
+        return slope[0] - slope[1], None, to_near, to_far, None
 
 
-def hinges_above(values: Tensor, mask: Tensor, bound: Tensor | float, *, squared: bool = False) -> RowHinges:
-    """Per row the sum of [value - bound]_+ over the mask, or of half its square.
+def pair_hinges(
+    distance: Tensor,
+    masks: tuple[Tensor, Tensor],
+    *,
+    near: Tensor | float,
+    far: Tensor | float,
+    squared: bool = False,
+) -> PairHinges:
+    """Per row the sums of [d - near]_+ over positives and of [far - d]_+ over negatives, or of half the squares.
 
-    `bound` is a number, or a tensor that broadcasts with the values and gets a gradient too.
+    The bounds are numbers, or tensors that broadcast with the distances and get a gradient too.
     """
-    return RowHinges(*_RowHinges.apply(values, mask, bound, True, squared))
-
-
-def hinges_below(values: Tensor, mask: Tensor, bound: Tensor | float, *, squared: bool = False) -> RowHinges:
-    """The same as `hinges_above` for [bound - value]_+."""
-    return RowHinges(*_RowHinges.apply(values, mask, bound, False, squared))
+    return PairHinges(*_PairHinges.apply(distance, torch.stack(masks), near, far, squared))
 
 
 def triplet_hinges(distance: Tensor, positive: Tensor, negative: Tensor, margin: float) -> Hinges:

@@ -24,10 +24,10 @@ def row_counts(mask: Tensor) -> Tensor:
     return as_numbers(mask, torch.float32 if mask.shape[1] <= 2**24 else torch.float64).sum(1).long()
 
 
-def fill_outside(values: Tensor, mask: Tensor, extreme: float) -> Tensor:
-    """A copy of finite values with -inf or inf where the mask does not select; twice as fast as `torch.where`."""
+def fill_outside(values: Tensor, mask: Tensor) -> Tensor:
+    """A copy of finite values with -inf where the mask does not select; twice as fast as `torch.where`."""
     outside = as_numbers(mask, values.dtype).reciprocal_().sub_(1)  # 0 where selected, else inf
-    return outside.add_(values) if extreme > 0 else torch.sub(values, outside, out=outside)
+    return torch.sub(values, outside, out=outside)
 
 
 def selected_columns(mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,6 +61,11 @@ def masked_row_sums(values: Tensor, mask: Tensor) -> Tensor:
     return _RowSums.apply(values, mask)
 
 
+def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
+    """Sum of the selected entries of a vector of finite values."""
+    return torch.dot(values, mask.to(values.dtype))
+
+
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean of the selected entries of a vector of finite values; 0, connected to the graph, if there are none."""
-    return (values * (mask / mask.sum(dtype=values.dtype).clamp_(min=1))).sum()
+    return torch.dot(values, mask / mask.sum(dtype=values.dtype).clamp_(min=1))

@@ -19,7 +19,7 @@ KEPT_ENTRIES = 2**23
 class _SoftRanks(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, values: Tensor, mask: Tensor, references: Tensor, temperature: float) -> Tensor:
-        selected = fill_outside(values, mask, -torch.inf)
+        selected = fill_outside(values, mask)
         comparisons = _comparisons(selected, references, temperature)
         is_kept = selected.numel() * references.shape[1] <= KEPT_ENTRIES
         kept = list(comparisons) if is_kept else []

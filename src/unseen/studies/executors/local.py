@@ -6,17 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import wait
 
 from unseen.core.checks import check_count
 from unseen.core.config import Record
-from unseen.core.processes import identity
+from unseen.core.processes import THREAD_VARIABLES, identity
 from unseen.core.worker import END, CellJob, RunCell, import_path
 from unseen.studies.executors.base import Ended, Failed, Finished, Message, Printed, Progressed, Ready
 
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _SECONDS_TO_END = 2.0
+_KINDS: dict[str, Callable[..., Message]] = {kind.__name__: kind for kind in (Ready, Progressed, Finished, Failed)}
 
 
 class LocalExecutor:
@@ -87,15 +88,15 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | dict.fromkeys(_THREADS, str(threads)) | {"PYTHONPATH": paths},
+            env=os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads)) | {"PYTHONPATH": paths},
             start_new_session=True,
         )
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
         assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018
         self._stdin, self._pipes = stdin, (stdin, stdout, stderr)
-        self._stdout, self._stderr = stdout.fileno(), stderr.fileno()
-        self._partial_lines = {self._stdout: b"", self._stderr: b""}
-        self.streams = [self._stdout, self._stderr]
+        self.streams = [stdout.fileno(), stderr.fileno()]
+        self._stdout, self._stderr = self.streams
+        self._partial_lines = dict.fromkeys(self.streams, b"")
         for stream in self.streams:
             os.set_blocking(stream, False)
         self.owner = identity(self._process.pid)
@@ -114,8 +115,9 @@ class WorkerProcess:
         """What it printed since the last call, warnings and tracebacks; then what it sent."""
         printed = [line.decode("utf-8", "replace").rstrip() for line in self._lines(self._stderr)]
         self._last_line = next((line for line in reversed(printed) if line), self._last_line)
-        sent = [self._message(json.loads(line)) for line in self._lines(self._stdout)]
-        return [*(Printed(self.owner, line) for line in printed), *sent]
+        sent = [json.loads(line) for line in self._lines(self._stdout)]
+        messages = [_KINDS[message.pop("kind")](self.owner, **message) for message in sent]
+        return [*(Printed(self.owner, line) for line in printed), *messages]
 
     def has_ended(self) -> bool:
         """Whether the process has ended; it is not waited for yet, so that its number cannot be used again."""
@@ -141,15 +143,6 @@ class WorkerProcess:
         self.streams = []
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         return f"its process ended with {how}" + (f" ({self._last_line})" if self._last_line else "")
-
-    def _message(self, message: Record) -> Message:
-        if "ready" in message:
-            return Ready(self.owner)
-        if "progress" in message:
-            return Progressed(self.owner, **message["progress"])
-        if "result" in message:
-            return Finished(self.owner, message["cell"], message["result"])
-        return Failed(self.owner, message["cell"], message["error"], message["is_final"])
 
     def _lines(self, stream: int) -> list[bytes]:
         """The complete lines on a stream; it leaves `streams` when its other end is closed."""

@@ -43,7 +43,7 @@ class Row:
     draws: Draws | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FailedCell:
     """A cell without scores: its labels (data, split, method, seed) and one sentence that says why."""
 

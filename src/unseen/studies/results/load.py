@@ -14,6 +14,8 @@ from unseen.studies.results.content import MAY_DIFFER, Content, FailedCell, Row
 from unseen.studies.runner import STORE
 from unseen.studies.store import Store
 
+_COUNTS = ("queries", "gallery", "classes", "queries_without_positives")
+
 
 def load_content(folder: Path) -> Content:
     """The results of a study or a run, as far as it is finished.
@@ -44,23 +46,17 @@ def _of_study(folder: Path) -> Content:
             store.snapshot(copy)
         with Store(copy) as store:
             plan, results, cells = store.plan(), store.results(), store.cells()
-    rows = [
-        _row(
-            (result.cell.data, result.cell.split, result.cell.method, result.cell.seed),
-            result.content,
-            folder / "cells" / result.cell.name,
-        )
-        for result in results
-    ]
-    failed = [
-        FailedCell(
-            labels=(cell.data, cell.split, cell.method, f"seed {cell.seed}"),
-            sentence=state.error or "no reason was stored",
-        )
-        for state in cells
-        if state.state == "failed"
-        for cell in [state.cell]
-    ]
+    rows = []
+    for result in results:
+        cell = result.cell
+        labels = (cell.data, cell.split, cell.method, cell.seed)
+        rows.append(_row(labels, result.content, folder / "cells" / cell.name))
+    failed = []
+    for state in cells:
+        if state.state == "failed":
+            cell = state.cell
+            sentence = state.error or "no reason was stored"
+            failed.append(FailedCell((cell.data, cell.split, cell.method, f"seed {cell.seed}"), sentence))
     return Content(
         title=plan.get("title", folder.name),
         version=unseen.__version__,
@@ -116,12 +112,7 @@ def _row(labels: tuple[str, str, str, int], content: Record, folder: Path) -> Ro
         seed=seed,
         is_trained=protocol["epochs"] > 0,
         scores=scores["numbers"],
-        counts={
-            "queries": scores["queries"],
-            "gallery": scores["gallery"],
-            "classes": scores["classes"],
-            "queries without positives": scores["queries_without_positives"],
-        },
+        counts={name.replace("_", " "): scores[name] for name in _COUNTS},
         definitions=scores["definitions"],
         intervals={name: (low, high) for name, (low, high) in scores.get("intervals", {}).items()},
         history=content["history"],

@@ -59,14 +59,6 @@ class PairedComparison:
     left_out: tuple[tuple[str, str], ...]
     confidence: float
 
-    def of(self, entry: MethodScores) -> PairedMethod | None:
-        """The differences of a method of the ranking."""
-        return next((paired for paired in self.entries if paired.entry is entry), None)
-
-    def why_left_out(self, entry: MethodScores) -> str:
-        """What is missing of a method; "" where nothing is."""
-        return "; ".join(why for method, why in self.left_out if method == entry.method)
-
     @property
     def explanation(self) -> str:
         """What the numbers mean."""

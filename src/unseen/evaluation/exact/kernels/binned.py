@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unseen.evaluation.exact.arrays import Float32s
-from unseen.evaluation.exact.kernels.compile import compiled
+from unseen.evaluation.exact.arrays import Float32s, Int32s
+from unseen.evaluation.exact.kernels import compiled
 from unseen.evaluation.exact.kernels.products import exact_similarity
 from unseen.evaluation.exact.thresholds import Counts, Side, Thresholds
 
@@ -21,9 +21,9 @@ _STRIP = 16
 class _Buffers(NamedTuple):
     """What `_count_by_bins` writes into: a bin per item, thresholds exceeded per bin, counts, and undecided items."""
 
-    bins: NDArray[np.int32]
+    bins: Int32s
     exceeded: NDArray[np.uint16]
-    apart: NDArray[np.int32]
+    apart: Int32s
     undecided: NDArray[np.uint32]
 
 
@@ -79,12 +79,7 @@ def _buffers_for(thresholds: Thresholds, items: int) -> _Buffers:
 
 @compiled
 def _count_by_bins(
-    entries: Float32s,
-    query: int,
-    sides: tuple[Side, Side],
-    thresholds: Thresholds,
-    counts: Counts,
-    buffers: _Buffers,
+    entries: Float32s, query: int, sides: tuple[Side, Side], thresholds: Thresholds, counts: Counts, buffers: _Buffers
 ) -> int:
     """Count the similarities of one query; returns the number of exact decisions.
 

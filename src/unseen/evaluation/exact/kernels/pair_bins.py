@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unseen.evaluation.exact.arrays import Float32s, Integers
-from unseen.evaluation.exact.kernels.compile import compiled
+from unseen.evaluation.exact.kernels import compiled
 
 Bins = NDArray[np.uint32]
 

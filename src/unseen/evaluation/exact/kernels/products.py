@@ -1,11 +1,10 @@
 """Compiled inner products in integers, which decide where float32 cannot."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unseen.evaluation.exact.arrays import Float32s
+from unseen.evaluation.exact.arrays import Float32s, Int8s
 from unseen.evaluation.exact.directions import SCALE
-from unseen.evaluation.exact.kernels.compile import compiled, compiled_in_any_order
+from unseen.evaluation.exact.kernels import compiled, compiled_in_any_order
 from unseen.evaluation.exact.thresholds import Side
 
 
@@ -15,8 +14,8 @@ def integer_product(
     two: Float32s,
     index_of_one: int,
     index_of_two: int,
-    remainders_of_one: NDArray[np.int8],
-    remainders_of_two: NDArray[np.int8],
+    remainders_of_one: Int8s,
+    remainders_of_two: Int8s,
 ) -> float:
     """The inner product of two rows in integers: below 2^53, so float64 holds every partial sum exactly."""
     total = 0.0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from unseen.evaluation.exact.arrays import Float32s, Floats
-from unseen.evaluation.exact.kernels.compile import compiled, compiled_in_any_order
+from unseen.evaluation.exact.kernels import compiled, compiled_in_any_order
 
 
 @compiled

@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unseen.evaluation.exact.arrays import Float32s, Floats, Integers
-from unseen.evaluation.exact.kernels.compile import compiled
+from unseen.evaluation.exact.arrays import Float32s, Floats, Int32s, Integers
+from unseen.evaluation.exact.kernels import compiled
 from unseen.evaluation.exact.kernels.products import exact_similarity
 from unseen.evaluation.exact.thresholds import LEAST, Counts, Side, Thresholds
 
@@ -17,20 +16,12 @@ _COLUMNS_TOGETHER = 256
 
 
 class PositiveSpans(NamedTuple):
-    """Where the positives of each query stand among the items.
+    """Where the positives of each query stand among the items; without groups both arrays of groups are empty."""
 
-    ====================  ====================================================================================
-    firsts, ends          the items of the query's class are those from ``firsts[q]`` to ``ends[q]``
-    self_position         the query's own position among the items, which is no positive; outside the span if none
-    query_groups          groups of the queries, and ``item_groups``: items of the query's own group are no positives;
-                          empty arrays where there are no groups
-    ====================  ====================================================================================
-    """
-
-    firsts: Integers
+    firsts: Integers  # the items of the class of query q are those from firsts[q] to ends[q]
     ends: Integers
-    self_position: Integers
-    query_groups: Integers
+    self_position: Integers  # the query's own position among the items, which is no positive; outside the span if none
+    query_groups: Integers  # items of the query's own group are no positives
     item_groups: Integers
 
 
@@ -180,20 +171,12 @@ def count_columns(tile: Float32s, rows: Side, columns: Side, thresholds: Thresho
 
 
 class Largest(NamedTuple):
-    """The largest entries seen so far for each query.
+    """The largest entries seen so far for each query."""
 
-    =========  ====================================================================================
-    values     float32 similarities, in no order (queries, room)
-    positions  their positions in the gallery
-    floors     lower bound of what can still be among the k largest
-    filled     number of entries in use; -1 for a query with more such entries than there is room for
-    =========  ====================================================================================
-    """
-
-    values: Float32s
-    positions: NDArray[np.int32]
-    floors: Float32s
-    filled: NDArray[np.int32]
+    values: Float32s  # similarities, in no order (queries, room)
+    positions: Int32s  # their positions in the gallery
+    floors: Float32s  # lower bound of what can still be among the k largest
+    filled: Int32s  # number of entries in use; -1 for a query with more such entries than there is room for
 
 
 @compiled

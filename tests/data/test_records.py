@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
-from unseen.data.factory import load_catalogue, split_catalogue
+from unseen.data import load_catalogue, split_catalogue
 from unseen.data.integrity import check_images
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.small_runs import image_settings, settings_for, write_features, write_images
-from unseen.analyses.spectral.run_spectra import run_spectra
+from unseen.analyses.spectral.trained_methods import run_spectra
 from unseen.core.errors import DataError
 from unseen.models import embed
 from unseen.runs import load_run, run
