@@ -3,8 +3,8 @@
 from unseen.robust.chi_square import ChiSquare as ChiSquare
 from unseen.robust.extremes import Max as Max
 from unseen.robust.extremes import Mean as Mean
+from unseen.robust.grouped_kl import GroupedKL as GroupedKL
 from unseen.robust.kl import KL as KL
-from unseen.robust.kl import GroupedKL as GroupedKL
 from unseen.robust.robust import Robust as Robust
 from unseen.robust.top_k import TopK as TopK
 from unseen.robust.top_k import TopKBalanced as TopKBalanced

@@ -92,8 +92,9 @@ def _deployment_catalogue(data: ShiftCheckData) -> Catalogue:
     record = _record(data.test)
     if record["name"] == "folder" and not data.labelled and set(record) == {"name", "path"}:
         return unlabeled_images(record["path"])
-    policy = {"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {}
-    return load_catalogue(record | policy)
+    return load_catalogue(
+        record | ({"small_classes": "keep"} if record["name"] in ("folder", "table", "features") else {})
+    )
 
 
 def _unlabelled(data: ShiftCheckData) -> DeploymentData | None:
