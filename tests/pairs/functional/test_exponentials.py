@@ -100,7 +100,9 @@ def test_stable_sums_equal_the_plain_ones_and_empty_masks_give_zero():
         assert not gradient[~mask].any()
 
 
-@pytest.mark.parametrize("function", [log1p_sum_exp, log_sum_exp, "soft_maximum", "soft_minimum"], ids=str)
+@pytest.mark.parametrize(
+    "function", [log1p_sum_exp, log_sum_exp, "soft_maximum", "soft_minimum"], ids=["log1p", "log", "max", "min"]
+)
 @pytest.mark.parametrize("center", [0.0, 0.7])
 def test_rows_of_empty_masks_are_exactly_0_with_any_center(function, center):
     leaf, mask = VALUES.clone().requires_grad_(), torch.zeros_like(MASK)

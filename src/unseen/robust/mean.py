@@ -1,9 +1,9 @@
-"""The two extreme uncertainty sets: the uniform weights alone, whose worst case is the mean, and all weights."""
+"""Mean: the uniform weights alone, whose worst case is the average loss."""
 
 from unseen.core.registry import uncertainty
 from unseen.pairs.functional import as_numbers
 from unseen.pairs.pair_terms import PairTerms
-from unseen.robust.worst_case import WorstCase, all_pairs, hardest, scatter_weights, weighted
+from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
 
 @uncertainty("mean")
@@ -28,26 +28,3 @@ class Mean:
         """Equal weights and the mean."""
         mask = all_pairs(terms)
         return weighted(terms, as_numbers(mask, terms.values.dtype).div_(mask.count_nonzero().clamp(min=1)))
-
-
-@uncertainty("max")
-class Max:
-    r"""The loss of the hardest pair.
-
-    .. math:: F = \max_{p \in \Delta} \sum_i p_i l_i = \max_i l_i
-
-    ==========  ==============================================================================================
-    l_i         the losses of the unordered pairs
-    ==========  ==============================================================================================
-
-    Primal:     the whole simplex
-    Gradient:   weight 1 on one hardest pair; of several equal ones any may be taken
-    Empty:      0 without pairs
-    Reference:  Qi et al., A Simple and Effective Framework for Pairwise Deep Metric Learning, ECCV 2020,
-                arXiv:1912.11194
-    Differs:    nothing
-    """
-
-    def worst_case(self, terms: PairTerms, *, key: int | None = None) -> WorstCase:
-        """All weight on the hardest pair, and its loss."""
-        return weighted(terms, scatter_weights(terms, *hardest(terms, all_pairs(terms), 1)))
