@@ -55,7 +55,7 @@ def test_a_checkpoint_without_the_store_would_not_do(tmp_path, monkeypatch):
     restore = type(REGISTRIES["sampler"]["gc"]().batches(np.zeros(3), 0)).restore
     shuffled = {"rows": lambda rows: rows[::-1]}
     monkeypatch.setattr(
-        "unseen.samplers.embedding_store.EmbeddingAwareBatches.restore",
+        "unseen.samplers.embedding_store.EmbeddingStoreBatches.restore",
         lambda self, state: restore(
             self, {name: shuffled.get(name, lambda x: x)(each) for name, each in state.items()}
         ),

@@ -2,9 +2,8 @@
 
 from unseen.samplers.base import Batches as Batches
 from unseen.samplers.base import BatchPosition as BatchPosition
+from unseen.samplers.base import EmbeddingAwareBatches as EmbeddingAwareBatches
 from unseen.samplers.ddm import DistanceMatching as DistanceMatching
-from unseen.samplers.embedding_store import EmbeddingAwareBatches as EmbeddingAwareBatches
-from unseen.samplers.embedding_store import EmbeddingSampler as EmbeddingSampler
 from unseen.samplers.frd import FrechetMatching as FrechetMatching
 from unseen.samplers.gc import GreedyCoreset as GreedyCoreset
 from unseen.samplers.samples_per_class import SamplesPerClass as SamplesPerClass

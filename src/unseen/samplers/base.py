@@ -1,6 +1,6 @@
-"""What all samplers share: the position of a batch, the protocol of batches, and draws by class."""
+"""What all samplers share: the position of a batch, the protocols of batches, and draws by class."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,31 @@ class Batches(Protocol):
 
     def batch(self, position: BatchPosition) -> np.ndarray:
         """Return the indices of the batch's items."""
+        ...
+
+
+@runtime_checkable
+class EmbeddingAwareBatches(Batches, Protocol):
+    """Batches that depend on the embeddings of the run, which the training loop passes to these methods.
+
+    All batches of an epoch are drawn when its first one is requested. So loader workers can prepare them ahead, and
+    the loop requests no batch of an epoch before the last step of the previous one was observed.
+    """
+
+    def start(self, embeddings: np.ndarray) -> None:
+        """Set the embeddings of all items before training, in the order of the labels."""
+        ...
+
+    def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
+        """Update the embeddings of the items at these indices."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what a checkpoint needs so that later batches stay the same."""
+        ...
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Restore what `state` returned."""
         ...
 
 

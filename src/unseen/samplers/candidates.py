@@ -18,7 +18,7 @@ class CandidateSampler(EmbeddingSampler):
     project           dimensions of a random projection for the comparison; None for all dimensions
     ================  =====================================================================
 
-    Embeddings are the latest ones of the run (`EmbeddingAwareBatches`).
+    Embeddings are the latest ones of the run (`EmbeddingStoreBatches`).
 
     Empty:  a class with fewer than n images repeats them; with fewer than b/n classes every batch has all of them
     """

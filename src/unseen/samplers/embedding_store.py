@@ -23,17 +23,16 @@ class EmbeddingSampler:
         """Return the indices of one batch, from the rows of all items."""
         raise NotImplementedError
 
-    def batches(self, labels: np.ndarray, seed: int) -> "EmbeddingAwareBatches":
+    def batches(self, labels: np.ndarray, seed: int) -> "EmbeddingStoreBatches":
         """Return the batches over items with these labels, as indices into `labels`."""
-        return EmbeddingAwareBatches(labels, seed, self)
+        return EmbeddingStoreBatches(labels, seed, self)
 
 
-class EmbeddingAwareBatches:
-    """Batches drawn from the latest embedding of every item, which the training loop passes to `start` and `observe`.
+class EmbeddingStoreBatches:
+    """Batches of an epoch, all drawn at its start from the latest embedding of every item.
 
-    All batches of an epoch are drawn when its first one is requested. So loader workers can prepare them ahead, and the
-    loop requests no batch of an epoch before the last step of the previous one was observed. The store holds rows of
-    unit length; store and drawn batches belong to the checkpoint, so a resumed run continues with the same batches.
+    The store holds unit-length rows: those of all items before training, updated by the training steps. Store and drawn
+    batches belong to the checkpoint, so a resumed run continues with the same batches.
 
     Differs:  Roth et al. store the network's outputs, which lack unit length for N-pair, angular and lifted losses
     """

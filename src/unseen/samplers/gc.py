@@ -43,7 +43,7 @@ class GreedyCoreset(EmbeddingSampler):
     """Batches of b/n images that cover the embeddings, each with n - 1 other images of its class.
 
     They are chosen from a random subset of the images by `greedy_centres`; two of them may be of one class. Embeddings
-    are the latest ones of the run (`EmbeddingAwareBatches`).
+    are the latest ones of the run (`EmbeddingStoreBatches`).
 
     ================  ==============================================================================
     batch_size        b, images in a batch
