@@ -1,64 +1,33 @@
 """Losses: what pulls a class together and pushes classes apart."""
 
-from unseen.losses.angular import Angular
-from unseen.losses.arc_face import ArcFace
-from unseen.losses.binomial_pair import BinomialPair
-from unseen.losses.circle import Circle
-from unseen.losses.contrastive import Contrastive
-from unseen.losses.contrastive_pair import ContrastivePair
-from unseen.losses.cross_batch_memory import CrossBatchMemory
-from unseen.losses.generalized_lifted import GeneralizedLifted
-from unseen.losses.hap2s import HAP2S
-from unseen.losses.histogram import Histogram
-from unseen.losses.lifted_structure import LiftedStructure
-from unseen.losses.margin import Margin
-from unseen.losses.margin_pair import MarginPair
-from unseen.losses.multi_similarity import MultiSimilarity
-from unseen.losses.n_pair import NPair
-from unseen.losses.normalized_softmax import NormalizedSoftmax
-from unseen.losses.proxy_anchor import ProxyAnchor
-from unseen.losses.proxy_nca import ProxyNCA
-from unseen.losses.quadruplet import Quadruplet
-from unseen.losses.smooth_ap import SmoothAP
-from unseen.losses.snr import SNR
-from unseen.losses.soft_triple import SoftTriple
-from unseen.losses.sup_con import SupCon
-from unseen.losses.top_k_precision import TopKPrecision
-from unseen.losses.triplet import Triplet
-from unseen.pairs.pair_terms import PairTerms
-from unseen.pairs.pairs import Pairs
-from unseen.pairs.tuples import PairIndices, PairMasks, Triplets, Usage
-
-__all__ = [
-    "HAP2S",
-    "SNR",
-    "Angular",
-    "ArcFace",
-    "BinomialPair",
-    "Circle",
-    "Contrastive",
-    "ContrastivePair",
-    "CrossBatchMemory",
-    "GeneralizedLifted",
-    "Histogram",
-    "LiftedStructure",
-    "Margin",
-    "MarginPair",
-    "MultiSimilarity",
-    "NPair",
-    "NormalizedSoftmax",
-    "PairIndices",
-    "PairMasks",
-    "PairTerms",
-    "Pairs",
-    "ProxyAnchor",
-    "ProxyNCA",
-    "Quadruplet",
-    "SmoothAP",
-    "SoftTriple",
-    "SupCon",
-    "TopKPrecision",
-    "Triplet",
-    "Triplets",
-    "Usage",
-]
+from unseen.losses.angular import Angular as Angular
+from unseen.losses.arc_face import ArcFace as ArcFace
+from unseen.losses.binomial_pair import BinomialPair as BinomialPair
+from unseen.losses.circle import Circle as Circle
+from unseen.losses.contrastive import Contrastive as Contrastive
+from unseen.losses.contrastive_pair import ContrastivePair as ContrastivePair
+from unseen.losses.cross_batch_memory import CrossBatchMemory as CrossBatchMemory
+from unseen.losses.generalized_lifted import GeneralizedLifted as GeneralizedLifted
+from unseen.losses.hap2s import HAP2S as HAP2S
+from unseen.losses.histogram import Histogram as Histogram
+from unseen.losses.lifted_structure import LiftedStructure as LiftedStructure
+from unseen.losses.margin import Margin as Margin
+from unseen.losses.margin_pair import MarginPair as MarginPair
+from unseen.losses.multi_similarity import MultiSimilarity as MultiSimilarity
+from unseen.losses.n_pair import NPair as NPair
+from unseen.losses.normalized_softmax import NormalizedSoftmax as NormalizedSoftmax
+from unseen.losses.proxy_anchor import ProxyAnchor as ProxyAnchor
+from unseen.losses.proxy_nca import ProxyNCA as ProxyNCA
+from unseen.losses.quadruplet import Quadruplet as Quadruplet
+from unseen.losses.smooth_ap import SmoothAP as SmoothAP
+from unseen.losses.snr import SNR as SNR
+from unseen.losses.soft_triple import SoftTriple as SoftTriple
+from unseen.losses.sup_con import SupCon as SupCon
+from unseen.losses.top_k_precision import TopKPrecision as TopKPrecision
+from unseen.losses.triplet import Triplet as Triplet
+from unseen.pairs.pair_terms import PairTerms as PairTerms
+from unseen.pairs.pairs import Pairs as Pairs
+from unseen.pairs.tuples import PairIndices as PairIndices
+from unseen.pairs.tuples import PairMasks as PairMasks
+from unseen.pairs.tuples import Triplets as Triplets
+from unseen.pairs.tuples import Usage as Usage

@@ -1,78 +1,37 @@
 """Differentiable building blocks of losses, each with a hand-written backward pass that is tested against autograd."""
 
-from unseen.pairs.functional.autograd import SecondDerivativeError, first_order, weighted_sum, with_gradient
-from unseen.pairs.functional.exponentials import (
-    log1p_sum_exp,
-    log_sum_exp,
-    masked_softmax,
-    soft_extremes,
-    soft_maximum,
-    soft_minimum,
-)
-from unseen.pairs.functional.hinges import (
-    Hinges,
-    PairClasses,
-    PairHinges,
-    disjoint_hinges,
-    pair_hinges,
-    triplet_hinges,
-)
-from unseen.pairs.functional.masks import (
-    as_numbers,
-    masked_mean,
-    masked_row_sums,
-    masked_sum,
-    row_counts,
-    selected_columns,
-)
-from unseen.pairs.functional.ranks import SoftHistogram, soft_histogram, soft_ranks
-from unseen.pairs.functional.vectors import (
-    DISTANCE_EPSILON,
-    ORDINARY,
-    SHORTEST,
-    cosines,
-    cosines_from_products,
-    distance_of,
-    euclidean_distances,
-    inner_products,
-    squared_distance_of,
-    unit_vectors,
-)
-
-__all__ = [
-    "DISTANCE_EPSILON",
-    "ORDINARY",
-    "SHORTEST",
-    "Hinges",
-    "PairClasses",
-    "PairHinges",
-    "SecondDerivativeError",
-    "SoftHistogram",
-    "as_numbers",
-    "cosines",
-    "cosines_from_products",
-    "disjoint_hinges",
-    "distance_of",
-    "euclidean_distances",
-    "first_order",
-    "inner_products",
-    "log1p_sum_exp",
-    "log_sum_exp",
-    "masked_mean",
-    "masked_row_sums",
-    "masked_softmax",
-    "masked_sum",
-    "pair_hinges",
-    "row_counts",
-    "selected_columns",
-    "soft_extremes",
-    "soft_histogram",
-    "soft_maximum",
-    "soft_minimum",
-    "soft_ranks",
-    "squared_distance_of",
-    "triplet_hinges",
-    "unit_vectors",
-    "weighted_sum",
-    "with_gradient",
-]
+from unseen.pairs.functional.autograd import SecondDerivativeError as SecondDerivativeError
+from unseen.pairs.functional.autograd import first_order as first_order
+from unseen.pairs.functional.autograd import weighted_sum as weighted_sum
+from unseen.pairs.functional.autograd import with_gradient as with_gradient
+from unseen.pairs.functional.exponentials import log1p_sum_exp as log1p_sum_exp
+from unseen.pairs.functional.exponentials import log_sum_exp as log_sum_exp
+from unseen.pairs.functional.exponentials import masked_softmax as masked_softmax
+from unseen.pairs.functional.exponentials import soft_extremes as soft_extremes
+from unseen.pairs.functional.exponentials import soft_maximum as soft_maximum
+from unseen.pairs.functional.exponentials import soft_minimum as soft_minimum
+from unseen.pairs.functional.hinges import Hinges as Hinges
+from unseen.pairs.functional.hinges import PairClasses as PairClasses
+from unseen.pairs.functional.hinges import PairHinges as PairHinges
+from unseen.pairs.functional.hinges import disjoint_hinges as disjoint_hinges
+from unseen.pairs.functional.hinges import pair_hinges as pair_hinges
+from unseen.pairs.functional.hinges import triplet_hinges as triplet_hinges
+from unseen.pairs.functional.masks import as_numbers as as_numbers
+from unseen.pairs.functional.masks import masked_mean as masked_mean
+from unseen.pairs.functional.masks import masked_row_sums as masked_row_sums
+from unseen.pairs.functional.masks import masked_sum as masked_sum
+from unseen.pairs.functional.masks import row_counts as row_counts
+from unseen.pairs.functional.masks import selected_columns as selected_columns
+from unseen.pairs.functional.ranks import SoftHistogram as SoftHistogram
+from unseen.pairs.functional.ranks import soft_histogram as soft_histogram
+from unseen.pairs.functional.ranks import soft_ranks as soft_ranks
+from unseen.pairs.functional.vectors import DISTANCE_EPSILON as DISTANCE_EPSILON
+from unseen.pairs.functional.vectors import ORDINARY as ORDINARY
+from unseen.pairs.functional.vectors import SHORTEST as SHORTEST
+from unseen.pairs.functional.vectors import cosines as cosines
+from unseen.pairs.functional.vectors import cosines_from_products as cosines_from_products
+from unseen.pairs.functional.vectors import distance_of as distance_of
+from unseen.pairs.functional.vectors import euclidean_distances as euclidean_distances
+from unseen.pairs.functional.vectors import inner_products as inner_products
+from unseen.pairs.functional.vectors import squared_distance_of as squared_distance_of
+from unseen.pairs.functional.vectors import unit_vectors as unit_vectors
