@@ -41,6 +41,7 @@ def stage_starts(steps: list[Step], most: int) -> list[int]:
     The steps of a stage share a name ("layer1.0", "layer1.1"); where all share one name ("blocks.0", "blocks.1"),
     each step is a stage.
 
+    >>> from torch import nn
     >>> names = ["stem", "layer1.0", "layer1.1", "layer2.0", "pool"]
     >>> stage_starts([(name, nn.Identity()) for name in names], 3)
     [1, 3]

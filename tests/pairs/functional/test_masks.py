@@ -33,6 +33,8 @@ def test_row_sums_and_means_equal_plain_autograd():
     row = mask[0]
     assert_same_as_autograd(lambda x: masked_mean(x, row), lambda x: x[row].mean(), values[0])
     assert_same_as_autograd(lambda x: masked_sum(x, row), lambda x: x[row].sum(), values[0])
+    assert_same_as_autograd(lambda x: masked_mean(x, mask), lambda x: x[mask].mean(), values)
+    assert_same_as_autograd(lambda x: masked_sum(x, mask), lambda x: x[mask].sum(), values)
 
 
 def test_the_mean_of_nothing_is_a_connected_zero():

@@ -62,10 +62,10 @@ def masked_row_sums(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
-    """Sum of the selected entries of a vector of finite values."""
-    return torch.dot(values, mask.to(values.dtype))
+    """Sum of the selected entries; all values must be finite."""
+    return torch.dot(values.flatten(), mask.flatten().to(values.dtype))
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the selected entries of a vector of finite values; 0, connected to the graph, if there are none."""
-    return torch.dot(values, mask / mask.sum(dtype=values.dtype).clamp_(min=1))
+    """Mean of the selected entries; 0, connected to the graph, if there are none. All values must be finite."""
+    return torch.dot(values.flatten(), mask.flatten() / mask.sum(dtype=values.dtype).clamp_(min=1))
