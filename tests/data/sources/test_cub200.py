@@ -11,7 +11,7 @@ from unseen.core.errors import DataError
 from unseen.data import load_catalogue, split_catalogue
 from unseen.data.sources.cub200 import cub200
 
-REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "cub160"
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "cub160"
 CLASSES = {
     2: "002.Laysan_Albatross",
     100: "100.Brown_Pelican",

@@ -11,7 +11,7 @@ from unseen.core.errors import DataError
 from unseen.data import load_catalogue, split_catalogue
 from unseen.data.sources.features import features
 
-CUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "cub160_efficientnet_lite0.npz"
+CUB = Path(__file__).resolve().parents[4] / "shared" / "data" / "cub160_efficientnet_lite0.npz"
 
 
 def write(tmp_path, **arrays):
