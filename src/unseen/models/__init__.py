@@ -14,11 +14,13 @@ from unseen.models.embedder import Embedder as Embedder
 from unseen.models.embedder import build_embedder as build_embedder
 from unseen.models.embedder import embed as embed
 from unseen.models.embedder import model_record as model_record
+from unseen.models.engine import Engine as Engine
 from unseen.models.googlenet import GoogLeNet as GoogLeNet
 from unseen.models.heads import ConcatenatedHeads as ConcatenatedHeads
 from unseen.models.heads import initialize_linear_head as initialize_linear_head
 from unseen.models.heads import linear_head as linear_head
 from unseen.models.heads import linear_layer as linear_layer
+from unseen.models.onnx_graph import to_onnx as to_onnx
 from unseen.models.split_backbone import default_cut as default_cut
 from unseen.models.split_backbone import sequential_steps as sequential_steps
 from unseen.models.split_backbone import split_at as split_at

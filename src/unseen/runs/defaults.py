@@ -36,6 +36,7 @@ _COMMON: Record = {
     "epochs": 20,
     "clip_gradients": None,
     "autocast": False,
+    "engine": "auto",
     "choose_by": "recall@1",
     "choose_on": "validation",
     "patience": None,

@@ -7,15 +7,18 @@ from typing import Literal
 
 from pydantic import BaseModel, model_validator
 
+from unseen.core.checks import check_choice
 from unseen.core.config import Record, as_record, build, complete, hash_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES
 from unseen.core.validation import SETTINGS, Count, PositiveInt, PositiveNumber, unknown_setting, validate
-from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
+from unseen.data import Catalogue, ImagesInMemory, Split, load_catalogue, split_catalogue
 from unseen.evaluation.score_table import read_names
 from unseen.models import default_cut, input_normalization, model_record
 from unseen.models.embedder import BatchNormPolicy
+from unseen.models.engine import ENGINES, EngineName, fastest_engine
 from unseen.models.heads import HeadInit
+from unseen.models.onnx_graph import is_known_to_export
 from unseen.models.weights import check_weights_file
 from unseen.runs.defaults import defaults_for
 from unseen.runs.named_recipes import load_recipe
@@ -39,6 +42,8 @@ class Recipe(BaseModel):
     method            what is trained besides one loss on one head; "plain" adds nothing
     choose_by         validation score whose best epoch provides the weights; "last" takes the last epoch
     choose_on         classes whose score chooses the epoch: "validation"; or "test", as some papers do, optimistic
+    engine            what computes embeddings with fixed weights: "torch" or "onnx"; "auto" is resolved to one of
+                      them when the recipe is made
     patience          epochs without a better validation score before the run stops; None never stops early
     data_fingerprint  hashes of the data and of the split when the recipe was made
     split_fingerprint
@@ -66,6 +71,7 @@ class Recipe(BaseModel):
     epochs: Count
     clip_gradients: PositiveNumber | None
     autocast: bool
+    engine: EngineName
     choose_by: str
     choose_on: Literal["validation", "test"]
     patience: PositiveInt | None
@@ -162,7 +168,11 @@ def prepare(settings: Mapping[str, object], load: Callable[[Record], Catalogue] 
             raise ConfigError(
                 f"{data['name']}: the {key} has changed since this recipe was made", hint="Start a new run."
             )
-    recipe = validate(Recipe, merged, "run")
+    engine = merged["engine"]
+    check_choice("run", "engine", engine, ENGINES)
+    recipe = validate(Recipe, merged | {"engine": "torch" if engine == "auto" else engine}, "run")
+    if engine == "auto":
+        recipe = recipe.model_copy(update={"engine": _engine_for(recipe, catalogue, split)})
     _check_components(recipe, split)
     return Prepared(recipe, catalogue, split)
 
@@ -212,6 +222,18 @@ def _complete_components(merged: Record) -> None:
     for kind in ("transform", "loss", "sampler", "optimizer", "schedule"):
         if merged[kind] is not None:
             merged[kind] = complete(REGISTRIES[kind], merged[kind], _FILLED_IN if kind == "loss" else None)
+
+
+def _engine_for(recipe: Recipe, catalogue: Catalogue, split: Split) -> EngineName:
+    """The engine that "auto" stands for: by how many images go through fixed weights, and by their size."""
+    if not is_known_to_export(str(recipe.model.get("architecture", recipe.model["name"]))):
+        return "torch"
+    size = None if recipe.transform is None else recipe.transform.get("size")
+    shape: tuple[int, ...] = () if size is None else (3, size, size)
+    if isinstance(catalogue.reader, ImagesInMemory) and size is None:
+        shape = catalogue.reader.pixels.shape[1:]
+    views = len(split.train) * recipe.views + len(split.validation)
+    return fastest_engine(len(split.test) + (0 if recipe.depth == "full" else views), shape)
 
 
 def _check_components(recipe: Recipe, split: Split) -> None:

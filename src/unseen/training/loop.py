@@ -42,7 +42,8 @@ def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
             best = _end_epoch(job, state, best, seconds=0.0)
             epoch_began = time.monotonic()
         if state.step == 0 and sampler is not None:
-            sampler.start(embed(objective.model, job.items, job.indices, workers=job.workers).numpy())
+            rows = embed(objective.model, job.items, job.indices, engine="torch", workers=job.workers)
+            sampler.start(rows.numpy())
         objective.train()
         keys = ItemKeys(job.batches, job.indices, job.seed, first=state.step, last=total, views=objective.views)
         batches = stream(job.items, keys, workers=job.workers)
