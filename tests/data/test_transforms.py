@@ -51,6 +51,14 @@ def test_the_default_resize_keeps_the_ratio_of_256_to_224():
     assert Crop()(image, None).shape == (3, 224, 224)
 
 
+def test_training_crops_may_have_another_size_than_those_for_evaluation():
+    image = picture(60, 40)
+    smaller, usual = Crop(size=32, train_size=16), Crop(size=16)
+    assert torch.equal(smaller(image, None), Crop(size=32)(image, None))
+    for key in range(10):
+        assert torch.equal(smaller(image, key), usual(image, key))
+
+
 def test_a_part_that_is_drawn_equals_the_crop_done_by_hand():
     image = picture()
     crop = Crop(size=16, flip=False)

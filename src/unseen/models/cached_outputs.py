@@ -56,11 +56,11 @@ def cached_dataset(
     and split share it.
     """
     network.eval()
-    with torch.inference_mode():
-        example = dataset[ItemKey(int(selection.indices[0]), None)].inputs.to(device_of(network))
-        shape = tuple(network(example).shape[1:])
 
     def view(number: int, needed: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():  # crops for training may have another size than those for evaluation
+            example = dataset[_view_of(int(selection.indices[0]), number)].inputs.to(device_of(network))
+            shape = tuple(network(example).shape[1:])
         key = {
             **cache.made_by,
             "catalogue": dataset.catalogue.fingerprint,
@@ -97,13 +97,15 @@ def hash_of_weights(network: nn.Module) -> str:
 def _outputs(
     network: nn.Module, dataset: CatalogueDataset, blocks: Sequence[range], view: int, workers: int
 ) -> Iterator[np.ndarray]:
-    item_keys = [
-        [ItemKey(index, derive(0, "view", view, index) if view else None) for index in block] for block in blocks
-    ]
+    item_keys = [[_view_of(index, view) for index in block] for block in blocks]
     device = device_of(network)
     with torch.inference_mode():
         for batch in make_loader(dataset, item_keys, workers=workers):
             yield network(batch.inputs.to(device)).float().cpu().numpy()
+
+
+def _view_of(index: int, view: int) -> ItemKey:
+    return ItemKey(index, derive(0, "view", view, index) if view else None)
 
 
 def _versions() -> dict[str, str]:
