@@ -26,7 +26,7 @@ from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_a
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
-from unseen.training import Job, OptimizerSettings, State, has_checkpoint, parameter_groups, train
+from unseen.training import Blend, Job, OptimizerSettings, State, WeightAverage, has_checkpoint, parameter_groups, train
 from unseen.training.job import Validate
 
 VALIDATION_SCORES = ("recall@1", "map@r")
@@ -71,7 +71,15 @@ def run(
             initialize_head(prepared, parts.trained, inputs, workers)
         state = State()
         if job is not None:
-            job = replace(job, items=inputs, workers=workers, validate=_validator(recipe, inputs, split, workers))
+            model_trained = job.objective.model  # with its head initialized
+            job = replace(
+                job,
+                items=inputs,
+                workers=workers,
+                validate=_validator(recipe, inputs, split, workers),
+                average=None if recipe.average is None else WeightAverage(model_trained, recipe.average),
+                blend=None if recipe.blend is None else Blend(model_trained, recipe.blend),
+            )
             state = train(job, target.checkpoints, progress)
         embeddings = embed(parts.trained, inputs, split.test, workers=workers)
         scores = evaluate(embeddings, **evaluation_arguments(catalogue, split))
@@ -80,6 +88,7 @@ def run(
             "history": state.history,
             "protocol": protocol_of(prepared, model, items),
             "chosen_epoch": state.best_epoch,
+            "blend": state.blend,
             "seconds": time.monotonic() - began,
         }
         assert scores.draws is not None, "the default bootstrap draws"
@@ -93,7 +102,7 @@ def make_dataset(recipe: Recipe, catalogue: Catalogue) -> CatalogueDataset:
     transform = None if recipe.transform is None else build(REGISTRIES["transform"], recipe.transform)
     if transform is None and catalogue.reader.kind == "image files":
         raise ConfigError(
-            "image files need a transform that brings them to one size", hint="Use --transform crop:size=160."
+            "image files need a transform that brings them to one size", hint="Use --transform crop:size=224."
         )
     return CatalogueDataset(catalogue, transform)
 
@@ -181,13 +190,14 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
         )
     return Job(
         objective=objective,
-        optimizer=optimizer.build(parameter_groups(objective)),
+        optimizer=optimizer.build(parameter_groups(objective, head_lr=recipe.head_lr)),
         schedule=build(REGISTRIES["schedule"], recipe.schedule),
         items=items,
         indices=split.train,
         labels=labels,
         batches=batches,
         epochs=recipe.epochs,
+        head_epochs=recipe.head_epochs,
         seed=recipe.seed,
         config=recipe.to_mapping(),
         clip_gradients=recipe.clip_gradients,
@@ -244,7 +254,11 @@ def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueDataset) ->
         "sampler": recipe.sampler if trained else None,
         "optimizer": recipe.optimizer if trained else None,
         "schedule": recipe.schedule if trained else None,
+        "head_epochs": recipe.head_epochs if trained else 0,
         "epochs": recipe.epochs if trained else 0,
+        "head_lr": recipe.head_lr if trained else None,
+        "average": recipe.average if trained else None,
+        "blend": recipe.blend if trained else None,
         "clip_gradients": recipe.clip_gradients,
         "autocast": recipe.autocast,
         "checkpoint": chosen,
