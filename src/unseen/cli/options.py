@@ -53,7 +53,7 @@ def _run_settings(
     ] = None,
     miner: Annotated[str | None, typer.Option(help="A miner for the loss: distance:upper_cutoff=1.4")] = None,
     method: Annotated[
-        str | None, typer.Option(help="An objective around the loss: s2sd, diva, mixup, uniform_prior")
+        str | None, typer.Option(help="An objective around the loss: classifier, s2sd, diva, mixup, uniform_prior")
     ] = None,
     sampler: Annotated[str | None, typer.Option(help="samples_per_class:batch_size=112,per_class=2")] = None,
     transform: Transform = None,

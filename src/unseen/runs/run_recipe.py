@@ -175,6 +175,7 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
     inputs = MethodInputs(
         model=parts.trained,
         new_loss=lambda width: build(REGISTRIES["loss"], loss, known | {"embedding_size": width}),
+        num_classes=known["num_classes"],
         example=lambda: example_at_depth(parts, items),
         seed=recipe.seed,
     )
