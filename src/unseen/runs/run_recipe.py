@@ -18,6 +18,7 @@ from unseen.core.folders import cache_folder
 from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, Split, check_images
+from unseen.data.summary import describe_files
 from unseen.evaluation import evaluate
 from unseen.evaluation.report_sample import sample_for_report
 from unseen.methods import Method, MethodInputs
@@ -240,6 +241,7 @@ def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueDataset) ->
         chosen = f"best {recipe.choose_by} on class-disjoint validation"
     return {
         "data": recipe.data | {"fingerprint": recipe.data_fingerprint},
+        "files": describe_files(prepared.catalogue),
         "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()} | split.facts,
         "model": recipe.model,
         "depth": recipe.depth,
