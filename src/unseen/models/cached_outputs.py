@@ -58,9 +58,10 @@ def cached_dataset(
     and split share it.
     """
     engine = Engine(network, cache.engine)
-    shape = _output_shape(network, dataset, int(selection.indices[0]))
 
     def view(number: int, needed: np.ndarray) -> np.ndarray:
+        # Crops for training may have another size than those for evaluation.
+        shape = _output_shape(network, dataset, _view_of(int(selection.indices[0]), number))
         key = {
             **cache.made_by,
             "catalogue": dataset.catalogue.fingerprint,
@@ -95,8 +96,8 @@ def hash_of_weights(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _output_shape(network: nn.Module, dataset: CatalogueDataset, index: int) -> tuple[int, ...]:
-    example = dataset[ItemKey(index, None)].inputs.to(device_of(network))
+def _output_shape(network: nn.Module, dataset: CatalogueDataset, item_key: ItemKey) -> tuple[int, ...]:
+    example = dataset[item_key].inputs.to(device_of(network))
     with torch.inference_mode():
         return tuple(network.eval()(example).shape[1:])
 
@@ -104,11 +105,13 @@ def _output_shape(network: nn.Module, dataset: CatalogueDataset, index: int) -> 
 def _outputs(
     engine: Engine, dataset: CatalogueDataset, blocks: Sequence[range], view: int, workers: int
 ) -> Iterator[np.ndarray]:
-    item_keys = [
-        [ItemKey(index, derive(0, "view", view, index) if view else None) for index in block] for block in blocks
-    ]
+    item_keys = [[_view_of(index, view) for index in block] for block in blocks]
     for rows in engine.rows(dataset, item_keys, workers=workers):
         yield rows.numpy()
+
+
+def _view_of(index: int, view: int) -> ItemKey:
+    return ItemKey(index, derive(0, "view", view, index) if view else None)
 
 
 def _versions(engine: EngineName) -> dict[str, str]:

@@ -53,7 +53,7 @@ class Engine:
     def __init__(self, network: nn.Module, name: EngineChoice = "auto") -> None:
         self.network, self.name = network, check_engine(name)
         self._device = device_of(network)
-        self._compute: Compute | None = None
+        self._computes: dict[tuple[int, ...], Compute] = {}  # by the shape of an input
 
     def rows(
         self, dataset: CatalogueDataset, batches: Sequence[Sequence[ItemKey]], *, workers: int = 0
@@ -62,11 +62,12 @@ class Engine:
         if self._device.type == "cpu":
             keep_freed_memory()
         for batch in make_loader(dataset, batches, workers=workers):
-            if self._compute is None:
-                self._compute = self._prepare(batch.inputs[:1], sum(map(len, batches)))
-            steps = batch.inputs.split(rows_per_step(batch.inputs.shape[1:], self._device))
+            shape = tuple(batch.inputs.shape[1:])
+            if shape not in self._computes:
+                self._computes[shape] = self._prepare(batch.inputs[:1], sum(map(len, batches)))
+            steps = batch.inputs.split(rows_per_step(shape, self._device))
             with torch.inference_mode():
-                outputs = [self._compute(step) for step in steps]
+                outputs = [self._computes[shape](step) for step in steps]
             yield outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def _prepare(self, example: Tensor, count: int) -> Compute:

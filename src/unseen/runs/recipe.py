@@ -1,11 +1,12 @@
 """A recipe: everything that decides a run's numbers, complete, checked and hashed."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from unseen.core.checks import check_choice
 from unseen.core.config import Record, as_record, build, complete, hash_of
@@ -40,6 +41,11 @@ class Recipe(BaseModel):
     head              initialization of the head: "random", "identity" (principal directions) or "whitening"
     loss              None trains nothing: the row of an untrained network or of raw pixels
     method            what is trained besides one loss on one head; "plain" adds nothing
+    epochs            of training the whole trained part, after `head_epochs` that train its head alone
+    head_lr           learning rate of the head; None: that of the optimizer
+    average           decay of a moving average of the weights, validated and kept in their place; None has none
+    blend             share of the trained weights in the final ones, the rest are the weights before training; "auto":
+                      the share of 0, 0.1, ..., 1 with the best validation score; None: the trained weights
     choose_by         validation score whose best epoch provides the weights; "last" takes the last epoch
     choose_on         classes whose score chooses the epoch: "validation"; or "test", as some papers do, optimistic
     engine            what computes embeddings with fixed weights: "torch" or "onnx"; "auto" is resolved to one of
@@ -68,7 +74,11 @@ class Recipe(BaseModel):
     sampler: Record
     optimizer: Record
     schedule: Record
+    head_epochs: Count
     epochs: Count
+    head_lr: PositiveNumber | None
+    average: Annotated[float, Field(gt=0, lt=1)] | None
+    blend: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None
     clip_gradients: PositiveNumber | None
     autocast: bool
     engine: EngineName
@@ -89,11 +99,34 @@ class Recipe(BaseModel):
             )
         if self.views > 1 and self.transform is None:
             raise ConfigError(
-                "run: views differ by augmentation, and there is no transform", hint="Use --transform crop:size=160."
+                "run: views differ by augmentation, and there is no transform", hint="Use --transform crop:size=224."
+            )
+        if self.crops_by_two_sizes and self.loss is not None and self.depth != "full" and self.views == 1:
+            raise ConfigError(
+                "run: train_size is the size of augmented crops, and a single cached view is not augmented",
+                hint="Use --views 3, or leave out train_size.",
+            )
+        if self.embedding_size is None and (self.head_epochs > 0 or self.head_lr is not None):
+            raise ConfigError("run: head_epochs and head_lr need a head", hint="Use --embedding-size 512.")
+        if self.head_epochs > 0 and (self.depth == "frozen" or self.epochs == 0):
+            raise ConfigError(
+                "run: head_epochs come before epochs that train more than the head",
+                hint="Use --depth frozen with --epochs to train the head alone.",
+            )
+        if self.blend == "auto" and self.choose_by == "last":
+            raise ConfigError(
+                "run: blend auto chooses by a validation score, and nothing is validated",
+                hint="Use a split with validation classes, or a number such as --blend 0.5.",
             )
         if self.choose_by != "last" and list(read_names(self.choose_by, ks=(1,))[0]) != [self.choose_by]:
             raise ConfigError("run: choose_by must be one score with its k, or 'last'", got=self.choose_by)
         return self
+
+    @property
+    def crops_by_two_sizes(self) -> bool:
+        """Whether crops for training have another size than those for evaluation."""
+        transform = self.transform or {}
+        return transform.get("train_size") not in (None, transform.get("size"))
 
     @property
     def name(self) -> str:
@@ -156,6 +189,8 @@ def prepare(settings: Mapping[str, object], load: Callable[[Record], Catalogue] 
         "data": data,
     }
     _complete_components(merged)
+    if merged["loss"] is None:
+        _leave_out_training(merged, stated)
     if merged["choose_on"] == "test" and "split" not in stated:
         # Nothing is chosen on validation classes, so none are taken from the training classes.
         merged["split"] = {"name": merged["split"], "validation": 0}
@@ -163,6 +198,8 @@ def prepare(settings: Mapping[str, object], load: Callable[[Record], Catalogue] 
     split = split_catalogue(catalogue, merged["split"])
     if merged["choose_on"] == "validation" and len(split.validation) == 0:
         merged["choose_by"] = "last"
+        if "blend" not in stated and merged["blend"] == "auto":
+            merged["blend"] = None
     for key, now in (("data", catalogue.fingerprint), ("split", split.fingerprint)):
         if merged.setdefault(f"{key}_fingerprint", now) != now:
             raise ConfigError(
@@ -188,6 +225,18 @@ def _with_recipe_and_protocol(stated: Record, data: str) -> Record:
     settings = load_protocol(stated["protocol"]).settings_for(data, loss)
     # A stated loss comes back with what the paper sets for it besides.
     return settings | {key: value for key, value in stated.items() if key != "loss" or loss is None}
+
+
+def _leave_out_training(merged: Record, stated: Record) -> None:
+    """Without a loss: leave out, in place, what only training has; refuse it where it was stated.
+
+    Raises:     ConfigError
+    """
+    nothing = {"head_epochs": 0, "head_lr": None, "average": None, "blend": None}
+    for key, value in nothing.items():
+        if stated.get(key, value) != value:
+            raise ConfigError(f"run: {key} applies to training, and there is no loss", got=stated[key])
+    merged |= nothing
 
 
 def _is_pretrained(stated: Record) -> bool:
@@ -240,6 +289,12 @@ def _check_components(recipe: Recipe, split: Split) -> None:
     """Build what is cheap to build: a value out of range is refused here, not after the run has begun."""
     if recipe.model.get("weights") is not None:
         check_weights_file(Path(recipe.model["weights"]))
+    backbone = inspect.signature(REGISTRIES["backbone"][recipe.model["name"]]).parameters
+    if recipe.crops_by_two_sizes and ("size" in backbone or "input_shape" in backbone):
+        raise ConfigError(
+            f"model '{recipe.model['name']}' takes images of one size, and train_size differs from size",
+            hint="Leave out train_size.",
+        )
     known = {"num_classes": split.classes["train"], "embedding_size": recipe.embedding_size or 1, "seed": recipe.seed}
     for kind in ("transform", "loss", "method", "sampler", "optimizer", "schedule"):
         record = getattr(recipe, kind)

@@ -18,6 +18,7 @@ from unseen.core.folders import cache_folder
 from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, Split, check_images
+from unseen.data.summary import describe_files
 from unseen.evaluation import evaluate
 from unseen.evaluation.report_sample import sample_for_report
 from unseen.methods import Method, MethodInputs
@@ -27,7 +28,7 @@ from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_a
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
-from unseen.training import Job, OptimizerSettings, State, has_checkpoint, parameter_groups, train
+from unseen.training import Blend, Job, OptimizerSettings, State, WeightAverage, has_checkpoint, parameter_groups, train
 from unseen.training.job import Validate
 
 VALIDATION_SCORES = ("recall@1", "map@r")
@@ -73,7 +74,15 @@ def run(
             initialize_head(prepared, parts.trained, inputs, workers)
         state = State()
         if job is not None:
-            job = replace(job, items=inputs, workers=workers, validate=_validator(recipe, inputs, split, workers))
+            model_trained = job.objective.model  # with its head initialized
+            job = replace(
+                job,
+                items=inputs,
+                workers=workers,
+                validate=_validator(recipe, inputs, split, workers),
+                average=None if recipe.average is None else WeightAverage(model_trained, recipe.average),
+                blend=None if recipe.blend is None else Blend(model_trained, recipe.blend),
+            )
             state = train(job, target.checkpoints, progress)
         engine = _engine_of_test(recipe, parts)
         embeddings = embed(parts.trained, inputs, split.test, engine=engine, workers=workers)
@@ -83,6 +92,7 @@ def run(
             "history": state.history,
             "protocol": protocol_of(prepared, parts, items),
             "chosen_epoch": state.best_epoch,
+            "blend": state.blend,
             "seconds": time.monotonic() - began,
         }
         assert scores.draws is not None, "the default bootstrap draws"
@@ -96,7 +106,7 @@ def make_dataset(recipe: Recipe, catalogue: Catalogue) -> CatalogueDataset:
     transform = None if recipe.transform is None else build(REGISTRIES["transform"], recipe.transform)
     if transform is None and catalogue.reader.kind == "image files":
         raise ConfigError(
-            "image files need a transform that brings them to one size", hint="Use --transform crop:size=160."
+            "image files need a transform that brings them to one size", hint="Use --transform crop:size=224."
         )
     return CatalogueDataset(catalogue, transform)
 
@@ -169,6 +179,7 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
     inputs = MethodInputs(
         model=parts.trained,
         new_loss=lambda width: build(REGISTRIES["loss"], loss, known | {"embedding_size": width}),
+        num_classes=known["num_classes"],
         example=lambda: example_at_depth(parts, items),
         seed=recipe.seed,
     )
@@ -184,13 +195,14 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
         )
     return Job(
         objective=objective,
-        optimizer=optimizer.build(parameter_groups(objective)),
+        optimizer=optimizer.build(parameter_groups(objective, head_lr=recipe.head_lr)),
         schedule=build(REGISTRIES["schedule"], recipe.schedule),
         items=items,
         indices=split.train,
         labels=labels,
         batches=batches,
         epochs=recipe.epochs,
+        head_epochs=recipe.head_epochs,
         seed=recipe.seed,
         config=recipe.to_mapping(),
         clip_gradients=recipe.clip_gradients,
@@ -245,6 +257,7 @@ def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Re
         chosen = f"best {recipe.choose_by} on class-disjoint validation"
     return {
         "data": recipe.data | {"fingerprint": recipe.data_fingerprint},
+        "files": describe_files(prepared.catalogue),
         "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()} | split.facts,
         "model": recipe.model,
         "depth": recipe.depth,
@@ -260,7 +273,11 @@ def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Re
         "sampler": recipe.sampler if trained else None,
         "optimizer": recipe.optimizer if trained else None,
         "schedule": recipe.schedule if trained else None,
+        "head_epochs": recipe.head_epochs if trained else 0,
         "epochs": recipe.epochs if trained else 0,
+        "head_lr": recipe.head_lr if trained else None,
+        "average": recipe.average if trained else None,
+        "blend": recipe.blend if trained else None,
         "clip_gradients": recipe.clip_gradients,
         "autocast": recipe.autocast,
         "engine": {"cache": None if parts.below is None else recipe.engine, "test": _engine_of_test(recipe, parts)},
