@@ -7,7 +7,7 @@ from unseen.core.checks import check_at_least
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import Hinges, PairClasses, disjoint_hinges, triplet_hinges
+from unseen.pairs.functional import PairClasses, at_least_one, disjoint_hinges, listed_comparisons, triplet_hinges
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -21,14 +21,10 @@ def quadruplet(
     """
     if isinstance(chosen, Triplets):
         fourth, has_fourth = fourth_samples(pairs, chosen, key_from_torch() if key is None else key)
-        near, far, apart = pairs.distance_at(
-            torch.stack((chosen.anchor, chosen.anchor, fourth)),
-            torch.stack((chosen.positive, chosen.negative, chosen.negative)),
-        )
-        first_hinge = (near - far + margin).relu()
-        second_hinge = (near - apart + second_margin).relu() * has_fourth
-        first = Hinges(first_hinge.sum(), torch.tensor(len(near)), first_hinge.count_nonzero())
-        second = Hinges(second_hinge.sum(), has_fourth.sum(), second_hinge.count_nonzero())
+        near, far = (chosen.anchor, chosen.positive), (chosen.anchor, chosen.negative)
+        first = listed_comparisons(pairs.similarity, near, far, margin=margin)
+        apart = (fourth, chosen.negative)
+        second = listed_comparisons(pairs.similarity, near, apart, margin=second_margin, is_counted=has_fourth)
     else:
         first = triplet_hinges(pairs.distance, chosen.positive, chosen.negative, margin)
         classes = torch.cat((pairs.labels, pairs.ref_labels)).unique(return_inverse=True)[1]
@@ -39,7 +35,7 @@ def quadruplet(
             PairClasses(classes[: len(pairs)], classes[len(pairs) :]),
             second_margin,
         )
-    value = first.total / first.num_terms.clamp(min=1) + second.total / second.num_terms.clamp(min=1)
+    value = first.total / at_least_one(first.num_terms) + second.total / at_least_one(second.num_terms)
     return LossOutput(value, first.num_terms + second.num_terms, first.num_active + second.num_active)
 
 

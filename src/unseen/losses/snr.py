@@ -9,7 +9,15 @@ from torch import Tensor
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import SHORTEST, Hinges, first_order, inner_products, masked_mean, triplet_hinges
+from unseen.pairs.functional import (
+    SHORTEST,
+    Hinges,
+    at_least_one,
+    first_order,
+    inner_products,
+    masked_mean,
+    triplet_hinges,
+)
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -100,7 +108,7 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
         noise = noise_to_signal(correlation, signals.log_spread.unsqueeze(1), others.log_spread)
         positive, negative = (mask & is_anchor.unsqueeze(1) for mask in chosen)
         hinges = triplet_hinges(noise, positive, negative, margin)
-    value = hinges.total / hinges.num_active.clamp(min=1)
+    value = hinges.total / at_least_one(hinges.num_active)
     if regularization:
         value = value + regularization * masked_mean(signals.coordinate_sum.abs(), is_anchor)
     return LossOutput(value, hinges.num_terms, hinges.num_active)
