@@ -8,6 +8,7 @@ from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.functional import PairClasses, at_least_one, disjoint_hinges, listed_comparisons, triplet_hinges
+from unseen.pairs.functional.small import flags, is_small
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -44,6 +45,18 @@ def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, 
 
     Sorted by class, the two classes to avoid are two blocks: an index among all other rows is moved past them.
     """
+    numbers = torch.rand(
+        len(triplets.anchor), generator=torch_generator(derive(key, "fourth sample")), dtype=torch.float64
+    )
+    numbers.mul_(1 - 2**-40)  # slightly below 1, so that number x num_left never rounds up to num_left
+    if is_small(pairs.same, torch.bool):
+        from unseen.pairs.kernels.classes import third_class_rows
+
+        labels, ref_labels = pairs.labels.contiguous().numpy(), pairs.ref_labels.contiguous().numpy()
+        rows, is_found = torch.empty_like(triplets.anchor), torch.empty(len(numbers), dtype=torch.bool)
+        ends = torch.stack((triplets.anchor, triplets.negative)).numpy()
+        third_class_rows(labels, ref_labels, ends, numbers.numpy(), rows.numpy(), flags(is_found))
+        return rows, is_found
     inverse = torch.cat((pairs.labels, pairs.ref_labels)).unique(return_inverse=True)[1]
     # Classes in order of appearance, so that the draw does not depend on their labels.
     appears = torch.full_like(inverse, len(inverse))
@@ -56,9 +69,7 @@ def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, 
     size = torch.searchsorted(labels, blocks, right=True) - start
     size[1] *= first != second  # triplets (a, a, p) avoid one class only
     num_left = len(labels) - size.sum(0)
-    numbers = torch.rand(len(first), generator=torch_generator(derive(key, "fourth sample")), dtype=torch.float64)
-    # Slightly below 1, so that number x num_left never rounds up to num_left.
-    position = (numbers.mul_(1 - 2**-40).to(num_left.device) * num_left).long()
+    position = (numbers.to(num_left.device) * num_left).long()
     for block in range(2):
         position += (position >= start[block]) * size[block]
     return order[position.clamp_(max=len(labels) - 1)], num_left > 0

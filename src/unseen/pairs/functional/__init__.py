@@ -4,6 +4,7 @@ from unseen.pairs.functional.autograd import SecondDerivativeError as SecondDeri
 from unseen.pairs.functional.autograd import first_order as first_order
 from unseen.pairs.functional.autograd import weighted_sum as weighted_sum
 from unseen.pairs.functional.autograd import with_gradient as with_gradient
+from unseen.pairs.functional.autograd import with_gradients as with_gradients
 from unseen.pairs.functional.exponentials import log1p_sum_exp as log1p_sum_exp
 from unseen.pairs.functional.exponentials import log_sum_exp as log_sum_exp
 from unseen.pairs.functional.exponentials import masked_softmax as masked_softmax

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unseen.pairs.functional.autograd import with_gradient
+from unseen.pairs.functional.autograd import with_gradient, with_gradients
 from unseen.pairs.functional.hinges import Hinges
 from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.functional.vectors import distance_of, squared_distance_of
@@ -75,10 +75,11 @@ def _small_pair_hinges(
     slope, bound_slope = torch.zeros_like(similarity), torch.empty(2, triplets.shape[1])
     numbers, indices = floats(similarity), triplets.numpy()
     value, *active = hinge_pairs(numbers, indices, limits, squared, slope.numpy(), bound_slope.numpy())
-    total = with_gradient(similarity, similarity.new_tensor(value), slope)
+    sources = [(similarity, slope)]
     for bound, slopes in zip(bounds, bound_slope, strict=True):
         if isinstance(bound, Tensor) and bound.requires_grad:
-            total = total + with_gradient(bound, similarity.new_zeros(()), slopes.sum_to_size(bound.shape))
+            sources.append((bound, slopes.sum_to_size(bound.shape)))
+    total = with_gradients(similarity.new_tensor(value), sources)
     return ListedHinges(total, *active)
 
 

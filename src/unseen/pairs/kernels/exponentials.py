@@ -35,38 +35,41 @@ def exp2_in_place(exponents: Float32s, bits: Int32s) -> None:
 
 
 @compiled_for_numbers
-def soft_maxima(exponents: Float32s, masks: Bytes, with_one: bool, sums: Float32s) -> None:
-    """Log of the sum of the selected powers of 2, and in place of the exponents their shares in that sum.
+def soft_maximum(row: Float32s, mask: Bytes, with_one: bool, bits: Int32s) -> float:
+    """Log of the sum of the selected powers of 2 of a row, and in place of the exponents their shares in that sum.
 
-    Exponents and masks are groups x n x m, the sums groups x n. `with_one` adds 1 to each sum. Without a selected
-    entry the sum is 0, and so are all shares.
+    `with_one` adds 1 to the sum. Without a selected entry the result is 0, and so are all shares.
     """
+    top = ZERO if with_one else OUTSIDE
+    for j in range(len(row)):
+        number = row[j]
+        row[j] = number if mask[j] else OUTSIDE
+    for j in range(len(row)):
+        top = max(top, row[j])
+    if top <= HALF * OUTSIDE:
+        row[:] = ZERO
+        return ZERO
+    for j in range(len(row)):
+        row[j] -= top
+    exp2_in_place(row, bits)
+    total = ZERO
+    for j in range(len(row)):
+        total += row[j]
+    if with_one:
+        total += np.float32(np.exp(-np.float64(LOG_2) * np.float64(top)))
+    inverse = ONE / total
+    for j in range(len(row)):
+        row[j] *= inverse
+    return np.log(total) + top * LOG_2
+
+
+@compiled_for_numbers
+def soft_maxima(exponents: Float32s, masks: Bytes, with_one: bool, sums: Float32s) -> None:
+    """`soft_maximum` of all rows: exponents and masks are groups x n x m, the sums groups x n."""
     bits = np.empty(exponents.shape[2], np.int32)
     for g in range(exponents.shape[0]):
         for i in range(exponents.shape[1]):
-            row, mask = exponents[g, i], masks[g, i]
-            top = ZERO if with_one else OUTSIDE
-            for j in range(len(row)):
-                number = row[j]
-                row[j] = number if mask[j] else OUTSIDE
-            for j in range(len(row)):
-                top = max(top, row[j])
-            if top <= HALF * OUTSIDE:
-                row[:] = ZERO
-                sums[g, i] = ZERO
-                continue
-            for j in range(len(row)):
-                row[j] -= top
-            exp2_in_place(row, bits)
-            total = ZERO
-            for j in range(len(row)):
-                total += row[j]
-            if with_one:
-                total += np.float32(np.exp(-np.float64(LOG_2) * np.float64(top)))
-            inverse = ONE / total
-            for j in range(len(row)):
-                row[j] *= inverse
-            sums[g, i] = np.log(total) + top * LOG_2
+            sums[g, i] = soft_maximum(exponents[g, i], masks[g, i], with_one, bits)
 
 
 @compiled_for_numbers
