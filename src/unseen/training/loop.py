@@ -99,16 +99,17 @@ def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
 @contextmanager
 def deterministic() -> Iterator[None]:
     """Refuse operators without a deterministic form; torch's generators and settings are restored afterwards."""
-    was_on = torch.are_deterministic_algorithms_enabled()
+    # The setting of `use_deterministic_algorithms`, which imports torch's compiler: 2 s of every run.
+    mode = torch.get_deterministic_debug_mode()
     settings: Any = torch.utils.deterministic  # its attribute is a property that the stubs do not know
     filled = settings.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     settings.fill_uninitialized_memory = False  # a debugging aid that costs a pass over every tensor
     try:
         with torch.random.fork_rng():
             yield
     finally:
-        torch.use_deterministic_algorithms(was_on)
+        torch.set_deterministic_debug_mode(mode)
         settings.fill_uninitialized_memory = filled
 
 
