@@ -2,7 +2,9 @@
 
 import io
 import struct
+import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -255,3 +257,24 @@ def test_three_flipped_bytes_decode_or_are_named(tmp_path):
             assert decode(path).mode == "RGB"
         except DataError as problem:
             assert str(path) in problem.message
+
+
+def test_decoding_in_threads_leaves_the_warnings_of_the_others_alone(tmp_path):
+    # EXIF with a value far beyond the end of the file, of which Pillow warns.
+    exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x1a\x01\x05\0\xff\0\0\0\xff\xff\0\0\0\0\0\0"
+    path = tmp_path / "exif.jpg"
+    path.write_bytes(encoded(Image.fromarray(picture()), "JPEG", exif=exif))
+    with pytest.warns(UserWarning, match="Skipping tag"), Image.open(path) as image:
+        image.getexif()
+    filters, heard, said = list(warnings.filters), [], 0
+    with ThreadPoolExecutor(3) as pool:
+        decoded = [pool.submit(decode, path) for _ in range(100)]
+        while not all(future.done() for future in decoded):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                warnings.warn("of the caller", stacklevel=1)
+            said += 1
+            heard += [str(warning.message) for warning in caught]
+    assert {np.asarray(future.result()).tobytes() for future in decoded} == {np.asarray(decode(path)).tobytes()}
+    assert heard.count("of the caller") == said
+    assert [entry for entry in warnings.filters if entry not in filters] in ([], [decoding._PILLOW])

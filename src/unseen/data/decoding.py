@@ -1,6 +1,7 @@
 """Safe decoding: an image file becomes a complete RGB image, or an error with its path and the reason."""
 
 import os
+import re
 import stat
 import warnings
 from contextlib import suppress
@@ -16,6 +17,7 @@ LARGEST_FILE = 64 * 10**6
 LARGEST_IMAGE = 50 * 10**6
 # A larger JPEG is decoded at half its size, which is still more than any network here needs.
 HALVED_ABOVE = 16 * 10**6
+_PILLOW = ("ignore", None, Warning, re.compile(r"PIL\."), 0)
 _TOO_MANY = f"more than {LARGEST_IMAGE // 10**6} megapixels"
 
 
@@ -42,12 +44,10 @@ def decode(path: Path) -> Image.Image:
             raise ValueError("the file is empty")
         if status.st_size > LARGEST_FILE:
             raise ValueError(f"the file has {status.st_size:,} bytes, more than {LARGEST_FILE:,}")
-        with warnings.catch_warnings(), open(path, "rb") as file:
-            warnings.simplefilter("ignore")  # about metadata; problems with pixels raise
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(file, formats=FORMATS) as image:
-                return _load(image)
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        _ignore_warnings_of_pillow()
+        with open(path, "rb") as file, Image.open(file, formats=FORMATS) as image:
+            return _load(image)
+    except Image.DecompressionBombError:
         reason = f"its pixels are {_TOO_MANY}"
     except UnidentifiedImageError:
         reason = f"it is not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
@@ -56,6 +56,13 @@ def decode(path: Path) -> Image.Image:
     except Exception as problem:  # a decoder given arbitrary bytes may raise anything
         reason = (problem.strerror if isinstance(problem, OSError) else None) or str(problem) or type(problem).__name__
     raise DataError(f"cannot decode {path}: {reason}") from None
+
+
+def _ignore_warnings_of_pillow() -> None:
+    # They are about metadata, and about sizes that `_load` refuses; problems with pixels raise. A filter that is set
+    # and removed around each file (warnings.catch_warnings) would mix up those of other threads: this one stays.
+    if _PILLOW not in warnings.filters:
+        warnings.filterwarnings("ignore", module=_PILLOW[3].pattern)
 
 
 def _load(image: Image.Image) -> Image.Image:

@@ -21,6 +21,7 @@ from unseen.models.heads import initialize_linear_head as initialize_linear_head
 from unseen.models.heads import linear_head as linear_head
 from unseen.models.heads import linear_layer as linear_layer
 from unseen.models.joined import Joined as Joined
+from unseen.models.onnx_graph import to_onnx as to_onnx
 from unseen.models.pretraining import pretraining_of as pretraining_of
 from unseen.models.split_backbone import default_cut as default_cut
 from unseen.models.split_backbone import sequential_steps as sequential_steps
