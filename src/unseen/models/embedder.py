@@ -17,8 +17,8 @@ from unseen.core.registry import backbone as backbones
 from unseen.core.registry import nearest
 from unseen.data.batches import CatalogueDataset, evaluation_batches, make_loader
 from unseen.models.backbone import Backbone
-from unseen.models.backbone_facts import packaged_weights
 from unseen.models.heads import linear_head
+from unseen.models.pretrained.backbone_facts import packaged_weights
 
 BatchNormPolicy = Literal["auto", "frozen", "trained"]
 HeadFactory = Callable[[int, int | None], nn.Module]

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone, nearest
 from unseen.models.backbone import Backbone, Step, channels_last, child_steps
-from unseen.models.backbone_facts import backbone_facts, packaged_weights
-from unseen.models.packaged import packaged_state
-from unseen.models.weights import ANSWER_SECONDS, check_weights_settings, load_weights, read_weights
+from unseen.models.pretrained.backbone_facts import backbone_facts, packaged_weights
+from unseen.models.pretrained.packaged import packaged_state
+from unseen.models.pretrained.weights import ANSWER_SECONDS, check_weights_settings, load_weights, read_weights
 
 
 def _timm() -> ModuleType:

@@ -16,8 +16,8 @@ from unseen.evaluation.score_table import read_names
 from unseen.models import default_cut, input_normalization, model_record, pretraining_of
 from unseen.models.embedder import SUPPLIED, BatchNormPolicy
 from unseen.models.heads import HeadInit
-from unseen.models.pretraining import UNTRAINED
-from unseen.models.weights import check_weights_file
+from unseen.models.pretrained.pretraining import UNTRAINED
+from unseen.models.pretrained.weights import check_weights_file
 from unseen.runs.defaults import defaults_for
 from unseen.runs.named_recipes import load_recipe
 from unseen.runs.protocols import load_protocol

@@ -18,7 +18,7 @@ from unseen.models import (
     packaged_weights,
     split_at,
 )
-from unseen.models import packaged as packaged_module
+from unseen.models.pretrained import packaged as packaged_module
 
 pytest.importorskip("timm")
 

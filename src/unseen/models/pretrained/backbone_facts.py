@@ -58,4 +58,4 @@ def packaged_weights() -> dict[str, PackagedWeights]:
 
 @cache
 def _table() -> Record:
-    return read_yaml(Path(str(files("unseen.models"))) / "backbone_facts.yaml")
+    return read_yaml(Path(str(files("unseen.models.pretrained"))) / "backbone_facts.yaml")

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from unseen.core.errors import ConfigError, DataError
-from unseen.models.backbone_facts import PackagedWeights, packaged_weights
-from unseen.models.weights import read_weights
+from unseen.models.pretrained.backbone_facts import PackagedWeights, packaged_weights
+from unseen.models.pretrained.weights import read_weights
 
 
 def packaged_state(name: str, architecture: str, body: Any) -> dict[str, Tensor]:

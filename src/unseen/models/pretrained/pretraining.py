@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from unseen.models.backbone_facts import packaged_weights
+from unseen.models.pretrained.backbone_facts import packaged_weights
 
 UNTRAINED = "nothing"
 IMAGENET = "ImageNet-1k"
