@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from unseen.core.checks import check_choice
-from unseen.core.config import Record, as_record, build
+from unseen.core.config import Record, as_record, build, complete
 from unseen.core.errors import ConfigError
 from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, seeded
@@ -19,9 +19,12 @@ from unseen.data.batches import CatalogueDataset, evaluation_batches
 from unseen.models.backbone import Backbone
 from unseen.models.engine import Engine, EngineChoice, device_of, rows_per_step
 from unseen.models.heads import linear_head
+from unseen.models.pretrained.backbone_facts import packaged_weights
 
 BatchNormPolicy = Literal["auto", "frozen", "trained"]
 HeadFactory = Callable[[int, int | None], nn.Module]
+# Arguments of backbones that follow from the images, so that no record has to state them.
+SUPPLIED: Record = dict.fromkeys(("input_shape", "channels", "size"), None)
 
 
 class Embedder(nn.Module):
@@ -74,12 +77,24 @@ class Embedder(nn.Module):
 
 
 def model_record(value: str | Mapping[str, object]) -> Record:
-    """Return a backbone's record; a timm name (`resnet50:weights=FILE`) becomes the `timm` backbone."""
+    """Return a backbone's record.
+
+    A timm name (`resnet50:weights=FILE`) becomes the `timm` backbone, the short name of packaged weights (`lite0`) its
+    timm architecture with these weights, and the members of joined backbones become complete records.
+    """
+    if isinstance(value, str) and value.startswith("joined:["):
+        value = value.replace("joined:[", "joined:backbones=[", 1)
     record = as_record(value, "model")
     name = record["name"]
+    if name == "joined" and isinstance(record.get("backbones"), list):
+        members = [complete(backbones, model_record(member), SUPPLIED) for member in record["backbones"]]
+        return record | {"backbones": members}
     if name in backbones:
         return record
-    own = backbones.names()
+    if name in packaged_weights():
+        known = packaged_weights()[name]
+        return {"pretrained": name, **record, "name": "timm", "architecture": known.architecture}
+    own = [*backbones.names(), *packaged_weights()]
     try:
         from unseen.models.timm_backbone import known_architectures
 

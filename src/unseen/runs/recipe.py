@@ -15,18 +15,19 @@ from unseen.core.registry import REGISTRIES
 from unseen.core.validation import SETTINGS, Count, PositiveInt, PositiveNumber, unknown_setting, validate
 from unseen.data import Catalogue, ImagesInMemory, Split, load_catalogue, split_catalogue
 from unseen.evaluation.score_table import read_names
-from unseen.models import default_cut, input_normalization, model_record
-from unseen.models.embedder import BatchNormPolicy
+from unseen.models import default_cut, input_normalization, model_record, pretraining_of
+from unseen.models.embedder import SUPPLIED, BatchNormPolicy
 from unseen.models.engine import ENGINES, EngineName, fastest_engine
 from unseen.models.heads import HeadInit
 from unseen.models.onnx_graph import is_known_to_export
-from unseen.models.weights import check_weights_file
+from unseen.models.pretrained.pretraining import UNTRAINED
+from unseen.models.pretrained.weights import check_weights_file
 from unseen.runs.defaults import defaults_for
 from unseen.runs.named_recipes import load_recipe
 from unseen.runs.protocols import load_protocol
 
 # Constructor arguments that the run itself fills in, so that no record has to state them.
-_FILLED_IN: Record = dict.fromkeys(("num_classes", "embedding_size", "input_shape", "channels", "size", "seed"), None)
+_FILLED_IN: Record = SUPPLIED | dict.fromkeys(("num_classes", "embedding_size", "seed"), None)
 
 
 class Recipe(BaseModel):
@@ -118,6 +119,12 @@ class Recipe(BaseModel):
                 "run: blend auto chooses by a validation score, and nothing is validated",
                 hint="Use a split with validation classes, or a number such as --blend 0.5.",
             )
+        if self.model["name"] == "joined" and self.depth != "frozen":
+            raise ConfigError(
+                "run: joined backbones are not trained themselves, only a head on their features",
+                got=f"depth {self.depth}",
+                hint="Use --depth frozen.",
+            )
         if self.choose_by != "last" and list(read_names(self.choose_by, ks=(1,))[0]) != [self.choose_by]:
             raise ConfigError("run: choose_by must be one score with its k, or 'last'", got=self.choose_by)
         return self
@@ -184,7 +191,7 @@ def prepare(settings: Mapping[str, object], load: Callable[[Record], Catalogue] 
     stated = _with_recipe_and_protocol({key: settings[key] for key in settings if key != "data"}, data["name"])
     merged = {
         "cut": None,
-        **defaults_for(catalogue, stated.get("depth"), is_pretrained=_is_pretrained(stated)),
+        **_defaults(catalogue, stated),
         **stated,
         "data": data,
     }
@@ -239,12 +246,15 @@ def _leave_out_training(merged: Record, stated: Record) -> None:
     merged |= nothing
 
 
-def _is_pretrained(stated: Record) -> bool:
-    """Whether the model starts from pretrained weights; the default one does."""
+def _defaults(catalogue: Catalogue, stated: Record) -> Record:
+    """The defaults for the data, the depth and the model that are stated; the default model is pretrained."""
+    depth = stated.get("depth")
     if "model" not in stated:
-        return True
+        return defaults_for(catalogue, depth)
     model = model_record(stated["model"])
-    return model.get("weights") is not None or model.get("pretrained") is not None
+    if model["name"] == "joined":
+        depth = depth or "frozen"
+    return defaults_for(catalogue, depth, is_pretrained=pretraining_of(model) != UNTRAINED)
 
 
 def _complete_components(merged: Record) -> None:
@@ -260,13 +270,12 @@ def _complete_components(merged: Record) -> None:
             "run: a method needs a loss", got=merged["method"]["name"], hint="Use --loss, or no --method."
         )
     model = merged["model"] = complete(REGISTRIES["backbone"], model_record(merged["model"]), _FILLED_IN)
-    architecture = str(model.get("architecture", model["name"]))
     if merged["depth"] == "top" and merged["cut"] is None:
-        merged["cut"] = default_cut(architecture)
+        merged["cut"] = default_cut(str(model.get("architecture", model["name"])))
     if merged["transform"] is not None:
         record = as_record(merged["transform"], "transform")
         if "mean" not in record and "std" not in record:
-            record |= input_normalization(architecture)  # what the backbone's weights were trained with
+            record |= input_normalization(model)  # what the backbone's weights were trained with
         merged["transform"] = record
     for kind in ("transform", "loss", "sampler", "optimizer", "schedule"):
         if merged[kind] is not None:
@@ -287,8 +296,9 @@ def _engine_for(recipe: Recipe, catalogue: Catalogue, split: Split) -> EngineNam
 
 def _check_components(recipe: Recipe, split: Split) -> None:
     """Build what is cheap to build: a value out of range is refused here, not after the run has begun."""
-    if recipe.model.get("weights") is not None:
-        check_weights_file(Path(recipe.model["weights"]))
+    for model in recipe.model.get("backbones", [recipe.model]):
+        if model.get("weights") is not None:
+            check_weights_file(Path(model["weights"]))
     backbone = inspect.signature(REGISTRIES["backbone"][recipe.model["name"]]).parameters
     if recipe.crops_by_two_sizes and ("size" in backbone or "input_shape" in backbone):
         raise ConfigError(

@@ -17,12 +17,12 @@ from unseen.core.errors import ConfigError
 from unseen.core.folders import cache_folder
 from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import REGISTRIES
-from unseen.data import Catalogue, CatalogueDataset, Split, check_images
+from unseen.data import Catalogue, CatalogueDataset, FeatureArray, Split, check_images
 from unseen.data.summary import describe_files
 from unseen.evaluation import evaluate
 from unseen.evaluation.report_sample import sample_for_report
 from unseen.methods import Method, MethodInputs
-from unseen.models import Embedder, build_embedder, embed
+from unseen.models import Embedder, build_embedder, embed, pretraining_of
 from unseen.models.engine import EngineChoice, EngineName, check_engine, has_onnx
 from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
@@ -255,11 +255,14 @@ def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Re
         chosen = f"best {recipe.choose_by} on the test classes themselves, an optimistic choice"
     else:
         chosen = f"best {recipe.choose_by} on class-disjoint validation"
+    has_features = isinstance(prepared.catalogue.reader, FeatureArray)
+    pretraining = "not stated: features of a file" if has_features else pretraining_of(recipe.model)
     return {
         "data": recipe.data | {"fingerprint": recipe.data_fingerprint},
         "files": describe_files(prepared.catalogue),
         "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()} | split.facts,
         "model": recipe.model,
+        "pretraining": pretraining,
         "depth": recipe.depth,
         "cut": recipe.cut,
         "views": recipe.views,
