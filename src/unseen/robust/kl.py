@@ -7,6 +7,7 @@ from unseen.core.checks import check_above, check_count
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import uncertainty
 from unseen.pairs.functional import masked_softmax, row_counts
+from unseen.pairs.functional.small import floats, is_small
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
@@ -26,6 +27,13 @@ def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = N
 
 def sampled_frequencies(weights: Tensor, samples: int, key: int) -> Tensor:
     """The frequency of each entry in `samples` draws with replacement; 0 where all weights are 0."""
+    if is_small(weights):
+        from unseen.pairs.kernels.draws import count_draws
+
+        numbers = torch.rand(samples, generator=torch_generator(key), dtype=torch.float64)
+        frequencies = torch.zeros_like(weights)
+        count_draws(floats(weights).reshape(-1), numbers.numpy(), frequencies.numpy().reshape(-1))
+        return frequencies.div_(samples)
     cumulative = weights.flatten().double().cumsum(0)
     uniform = torch.rand(samples, generator=torch_generator(key), dtype=torch.float64).to(cumulative.device)
     entries = torch.searchsorted(cumulative, uniform * cumulative[-1], right=True).clamp(max=len(cumulative) - 1)

@@ -87,3 +87,16 @@ def clear_excluded(
         else:
             for j in range(weights.shape[1]):
                 weights[i, j] = zero if same[i, j] or similarity[i, j] < lowest else weights[i, j]
+
+
+@compiled
+def count_draws(weights: Float32s, numbers: Float64s, counts: Float32s) -> None:
+    """How often each entry is drawn by numbers in [0, 1), in proportion to its weight; without weight it never is."""
+    cumulative, total = np.empty(len(weights)), 0.0
+    for entry in range(len(weights)):
+        total += weights[entry]
+        cumulative[entry] = total
+    for number in numbers:
+        entry = min(np.searchsorted(cumulative, number * total, side="right"), len(weights) - 1)
+        if weights[entry] > 0:
+            counts[entry] += np.float32(1)
