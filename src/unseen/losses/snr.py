@@ -20,7 +20,7 @@ from unseen.pairs.functional import (
     triplet_hinges,
     with_gradients,
 )
-from unseen.pairs.functional.small import floats, is_small
+from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -93,15 +93,13 @@ class _Signals(torch.autograd.Function):
         """The same by compiled loops."""
         from unseen.pairs.kernels.signals import centre_rows
 
-        direction, kept = torch.empty_like(embeddings), embeddings.new_empty(6, len(embeddings))
-        flattest = np.float32(8 * torch.finfo(embeddings.dtype).eps)
-        centre_rows(floats(embeddings), np.float32(SHORTEST), flattest, direction.numpy(), kept.numpy())
-        largest, _, length, inverse, _, lean = kept
-        is_varied = inverse > 0
-        log_spread = (length.log() + largest.log()).masked_fill_(~is_varied, NO_SPREAD)
+        direction, kept = torch.empty_like(embeddings), embeddings.new_empty(7, len(embeddings))
+        is_varied = torch.empty(len(embeddings), dtype=torch.bool)
+        limits = np.array((SHORTEST, 8 * torch.finfo(embeddings.dtype).eps, NO_SPREAD), np.float32)
+        centre_rows(floats(embeddings), limits, direction.numpy(), kept.numpy(), flags(is_varied))
         context.save_for_backward(direction, kept)
         context.mark_non_differentiable(is_varied)
-        return direction, log_spread, lean.clone(), is_varied
+        return direction, kept[6].clone(), kept[5].clone(), is_varied
 
     @staticmethod
     def small_backward(context: Any, to_direction: Tensor, to_numbers: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """KL penalty on the weights: hard pairs get exponentially more weight."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -7,7 +8,7 @@ from unseen.core.checks import check_above, check_count
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import uncertainty
 from unseen.pairs.functional import masked_softmax, row_counts
-from unseen.pairs.functional.small import floats, is_small
+from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
@@ -17,6 +18,13 @@ def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = N
 
     `pseudo` is the loss of an additional pair per row, whose weight is not returned: a row then sums to less than 1.
     """
+    if is_small(values):
+        from unseen.pairs.kernels.exponentials import tilt_rows
+
+        weights, objectives = torch.empty_like(values), values.new_empty(len(values))
+        settings = np.array((gamma, pseudo is not None, pseudo or 0.0), np.float32)
+        tilt_rows(floats(values), flags(mask), settings, weights.numpy(), objectives.numpy())
+        return weights, objectives
     logits = values / gamma if pseudo is None else torch.sub(values, pseudo).div_(gamma)
     log_total, weights = masked_softmax(logits, mask, with_one=pseudo is not None)
     count = row_counts(mask).double().unsqueeze(1)

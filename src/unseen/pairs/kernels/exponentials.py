@@ -135,3 +135,23 @@ def weighted_row_sums(weights: Float32s, values: Float32s, sums: Float32s) -> No
             for j in range(weights.shape[2]):
                 total += weights[g, i, j] * values[i, j]
             sums[g, i] = total
+
+
+@compiled_for_numbers
+def tilt_rows(values: Float32s, mask: Bytes, settings: Float32s, weights: Float32s, objectives: Float32s) -> None:
+    """Softmax weights of the selected values of each row, and gamma x log of the mean of exp(value / gamma).
+
+    `settings`: gamma, and 1 and a value if one entry more counts in each row, which gets no weight. 0 for empty rows.
+    """
+    gamma, with_one, extra = settings[0], settings[1] != ZERO, settings[2]
+    bits, factor = np.empty(values.shape[1], np.int32), LOG2_E / gamma
+    for i in range(values.shape[0]):
+        count = 0
+        for j in range(values.shape[1]):
+            count += mask[i, j]
+            weights[i, j] = (values[i, j] - extra) * factor
+        log_total = soft_maximum(weights[i], mask[i], with_one, bits)
+        if count == 0:
+            objectives[i] = ZERO
+        else:
+            objectives[i] = gamma * (log_total - np.float32(np.log(count + int(with_one)))) + extra
