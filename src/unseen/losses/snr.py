@@ -153,18 +153,18 @@ def _small_snr(
     """The loss over triplets of a batch by a compiled loop."""
     from unseen.pairs.kernels.signals import hinge_ratios
 
-    slope, spreads = torch.zeros_like(correlation), correlation.new_zeros(4, len(correlation))
-    spreads[0], spreads[1] = signals.log_spread.detach(), signals.is_varied
+    slope, spreads = torch.zeros_like(correlation), np.zeros((4, len(correlation)), np.float32)
+    spreads[0], spreads[1] = floats(signals.log_spread), flags(signals.is_varied)
     total, num_used, num_active = hinge_ratios(
-        floats(correlation), triplets.numpy(), spreads.numpy(), margin, LARGEST_LOG_RATIO, slope.numpy()
+        floats(correlation), triplets.numpy(), spreads, margin, LARGEST_LOG_RATIO, slope.numpy()
     )
-    sums, is_anchor = signals.coordinate_sum.detach(), spreads[3]
-    weight = regularization / max(1, int(is_anchor.sum()))
-    value = total / max(1, num_active) + weight * torch.dot(sums.abs(), is_anchor)
+    share, sums, is_anchor = 1 / max(1, num_active), floats(signals.coordinate_sum), spreads[3]
+    weights = is_anchor * np.float32(regularization / max(1.0, is_anchor.sum()))
+    value = correlation.new_tensor(share * total + np.dot(np.abs(sums), weights))
     sources = [
-        (correlation, slope.div_(max(1, num_active))),
-        (signals.log_spread, spreads[2].div_(max(1, num_active))),
-        (signals.coordinate_sum, sums.sign().mul_(is_anchor).mul_(weight)),
+        (correlation, slope.mul_(share)),
+        (signals.log_spread, torch.from_numpy(spreads[2] * np.float32(share))),
+        (signals.coordinate_sum, torch.from_numpy(np.sign(sums) * weights)),
     ]
     return LossOutput(with_gradients(value, sources), num_used, num_active)
 
