@@ -37,8 +37,8 @@ class _SoftRanks(torch.autograd.Function):
         is_kept = selected.numel() * references.shape[1] <= KEPT_ENTRIES
         kept = list(comparisons) if is_kept else []
         context.save_for_backward(selected, references, *kept)
-        counts = [share.sum(2) for share in (kept if is_kept else comparisons)]
-        return torch.cat(counts, 1) if len(counts) > 1 else counts[0]
+        parts = [share.sum(2) for share in (kept if is_kept else comparisons)]
+        return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
     @staticmethod
     @first_order("soft_ranks")

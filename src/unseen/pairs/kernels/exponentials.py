@@ -35,7 +35,7 @@ def exp2_in_place(exponents: Float32s, bits: Int32s) -> None:
 
 
 @compiled_for_numbers
-def soft_maximum(row: Float32s, mask: Bytes, with_one: bool, bits: Int32s) -> float:
+def soft_maximum(row: Float32s, mask: Bytes, with_one: bool, bits: Int32s) -> np.float32:
     """Log of the sum of the selected powers of 2 of a row, and in place of the exponents their shares in that sum.
 
     `with_one` adds 1 to the sum. Without a selected entry the result is 0, and so are all shares.
@@ -60,7 +60,7 @@ def soft_maximum(row: Float32s, mask: Bytes, with_one: bool, bits: Int32s) -> fl
     inverse = ONE / total
     for j in range(len(row)):
         row[j] *= inverse
-    return np.log(total) + top * LOG_2
+    return np.float32(np.log(total) + top * LOG_2)
 
 
 @compiled_for_numbers
