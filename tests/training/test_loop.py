@@ -34,6 +34,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "contrastive, sgd, clipped": {"loss": "contrastive", "optimizer": "sgd", "clip_gradients": 0.5, "schedule": "step"},
     "last epoch": {"loss": "normalized_softmax", "choose_by": "last"},
     "cross-batch memory": {"loss": "cross_batch_memory:loss=(triplet:miner=distance),size=32,start_step=3"},
+    "average and blend": {"loss": "multi_similarity", "average": 0.9, "blend": "auto"},
     "bfloat16": {"loss": "multi_similarity", "autocast": True},
 }
 

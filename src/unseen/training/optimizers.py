@@ -47,8 +47,10 @@ class OptimizerSettings(Protocol):
         """The optimizer over parameter groups."""
 
 
-def parameter_groups(objective: Objective) -> Groups:
+def parameter_groups(objective: Objective, *, head_lr: float | None = None) -> Groups:
     """The model's trainable parameters, then the groups that the method and the loss declare.
+
+    With `head_lr` the head is a group of its own, with that learning rate.
 
     Raises:     ConfigError for a model without a trainable parameter
     """
@@ -58,7 +60,12 @@ def parameter_groups(objective: Objective) -> Groups:
             "the model has nothing to train", hint="Use an embedding size, or --loss none to score it as it is."
         )
     stated = [{key: value for key, value in group.items() if value is not None} for group in objective.own_parameters()]
-    return [{"params": trainable}, *stated]
+    if head_lr is None:
+        return [{"params": trainable}, *stated]
+    in_head = {id(parameter) for parameter in objective.model.head.parameters()}
+    head = {"params": [parameter for parameter in trainable if id(parameter) in in_head], "lr": head_lr}
+    backbone = {"params": [parameter for parameter in trainable if id(parameter) not in in_head]}
+    return [*(group for group in (backbone, head) if group["params"]), *stated]
 
 
 def _can_be_fused(groups: Groups) -> bool:
