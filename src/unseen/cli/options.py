@@ -21,6 +21,9 @@ Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm 
 Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size=32")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Cache = Annotated[Path | None, typer.Option(help="Cache folder for the depths top and frozen.")]
+Engine = Annotated[
+    str, typer.Option(help="What computes embeddings: torch, onnx (with the extra onnx), or auto: the run's own.")
+]
 Workers = Annotated[int, typer.Option(help="Processes that decode images (train) or run cells (study).")]
 
 
@@ -90,6 +93,10 @@ def _run_settings(
     ] = None,
     autocast: Annotated[
         bool | None, typer.Option(help="Use bfloat16 in the backbone where the device supports it.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="What computes embeddings with fixed weights: torch, onnx, or auto: the faster one."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
 ) -> None:

@@ -45,6 +45,7 @@ _COMMON: Record = {
     "blend": None,
     "clip_gradients": None,
     "autocast": False,
+    "engine": "auto",
     "choose_by": "recall@1",
     "choose_on": "validation",
     "patience": None,
@@ -52,7 +53,7 @@ _COMMON: Record = {
 }
 
 _IMAGE_FILES: Record = {
-    "model": "tf_efficientnet_lite0:pretrained=lite0",
+    "model": "lite0",
     "embedding_size": 512,
     "transform": "crop:size=224",
     "optimizer": "adam:lr=1e-4",

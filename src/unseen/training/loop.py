@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unseen.core.memory import keep_freed_memory
 from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, seed_torch
+from unseen.data.batches import ItemKey
 from unseen.models import embed
+from unseen.models.embedder import device_of
+from unseen.models.fused_convolutions import fused_convolutions
 from unseen.samplers import EmbeddingAwareBatches
 from unseen.training.blending import Blend
 from unseen.training.guards import check_not_empty, gradient_norm, watched
@@ -26,6 +30,7 @@ from unseen.training.stream import ItemKeys, stream
 
 def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
     """Train the job's model in place to its best weights; a checkpoint in the folder is continued."""
+    keep_freed_memory()
     objective, optimizer, epoch_length = job.objective, job.optimizer, job.batches.batches_per_epoch
     total = job.total_steps
     state, best = resume_run(job, folder)
@@ -45,8 +50,10 @@ def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
             best = _end_epoch(job, state, best, seconds=0.0)
             epoch_began = time.monotonic()
         if state.step == 0 and sampler is not None:
-            sampler.start(embed(objective.model, job.items, job.indices, workers=job.workers).numpy())
+            rows = embed(objective.model, job.items, job.indices, engine="torch", workers=job.workers)
+            sampler.start(rows.numpy())
         objective.train()
+        forward = _forward_context(job)
         keys = ItemKeys(job.batches, job.indices, job.seed, first=state.step, last=total, views=objective.views)
         batches = stream(job.items, keys, workers=job.workers)
         while state.step < total and not _is_out_of_patience(job, state):
@@ -57,7 +64,7 @@ def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
             indices = batch.indices[: len(batch.indices) // objective.views]
             labels = class_of_label[batch.labels[: len(indices)]].to(device)
             key = derive(job.seed, "loss", state.step)
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=job.autocast):
+            with forward:
                 output = objective(batch.inputs.to(device), key=key)
             embeddings, names = output.embeddings, partial(_names, job, indices)
             optimizer.zero_grad(set_to_none=True)
@@ -98,17 +105,27 @@ def train(job: Job, folder: Path, progress: Progress = no_progress) -> State:
 @contextmanager
 def deterministic() -> Iterator[None]:
     """Refuse operators without a deterministic form; torch's generators and settings are restored afterwards."""
-    was_on = torch.are_deterministic_algorithms_enabled()
+    # The setting of `use_deterministic_algorithms`, which imports torch's compiler: 2 s of every run.
+    mode = torch.get_deterministic_debug_mode()
     settings: Any = torch.utils.deterministic  # its attribute is a property that the stubs do not know
     filled = settings.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     settings.fill_uninitialized_memory = False  # a debugging aid that costs a pass over every tensor
     try:
         with torch.random.fork_rng():
             yield
     finally:
-        torch.use_deterministic_algorithms(was_on)
+        torch.set_deterministic_debug_mode(mode)
         settings.fill_uninitialized_memory = filled
+
+
+def _forward_context(job: Job) -> AbstractContextManager[object]:
+    """The context of each forward pass."""
+    model = job.objective.model
+    device = device_of(model)
+    if job.autocast:
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return fused_convolutions(model, job.items[ItemKey(int(job.indices[0]), None)].inputs.to(device))
 
 
 def _end_epoch(job: Job, state: State, best: Weights | None, *, seconds: float) -> Weights | None:

@@ -1,6 +1,7 @@
 """Optimizers, and the parameter groups of a run."""
 
-from typing import Any, Protocol
+import inspect
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -10,6 +11,33 @@ from unseen.core.registry import optimizer
 from unseen.methods import Objective
 
 Groups = list[dict[str, Any]]
+Kind = TypeVar("Kind", bound=type[torch.optim.Optimizer])
+
+
+def _unguarded(kind: Kind) -> Kind:
+    """Remove the decorators that keep torch's compiler out of an optimizer's methods.
+
+    Each of them imports the whole compiler when it is first called: two seconds of every run.
+    """
+    for name in ("add_param_group", "zero_grad", "state_dict", "load_state_dict"):
+        setattr(kind, name, inspect.unwrap(getattr(kind, name)))
+    kind.step = torch.no_grad()(inspect.unwrap(kind.step))  # type: ignore[method-assign]
+    return kind
+
+
+@_unguarded
+class _TorchAdam(torch.optim.Adam):
+    pass
+
+
+@_unguarded
+class _TorchAdamW(torch.optim.AdamW):
+    pass
+
+
+@_unguarded
+class _TorchSGD(torch.optim.SGD):
+    pass
 
 
 class OptimizerSettings(Protocol):
@@ -52,7 +80,7 @@ class Adam:
     Reference: Kingma and Ba, Adam, ICLR 2015, arXiv:1412.6980
     """
 
-    _kind: type[torch.optim.Adam] = torch.optim.Adam
+    _kind: type[torch.optim.Adam] = _TorchAdam
 
     def __init__(
         self,
@@ -84,7 +112,7 @@ class AdamW(Adam):
     Reference: Loshchilov and Hutter, Decoupled Weight Decay Regularization, ICLR 2019, arXiv:1711.05101
     """
 
-    _kind = torch.optim.AdamW
+    _kind = _TorchAdamW
 
     def __init__(
         self,
@@ -113,6 +141,6 @@ class SGD:
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimizer over parameter groups."""
-        return torch.optim.SGD(
+        return _TorchSGD(
             groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_can_be_fused(groups)
         )
