@@ -68,6 +68,14 @@ def test_training_equals_torchvision_at_the_box_that_was_drawn():
         assert torch.equal(crop(picture(*size), key), functional.normalize(scaled, crop.mean, crop.std))
 
 
+def test_training_crops_may_have_another_size_than_those_for_evaluation():
+    image = picture(60, 40)
+    smaller, usual = Crop(size=32, train_size=16), Crop(size=16)
+    assert torch.equal(smaller(image, None), Crop(size=32)(image, None))
+    for key in range(10):
+        assert torch.equal(smaller(image, key), usual(image, key))
+
+
 def test_a_part_that_is_drawn_equals_the_crop_done_by_hand():
     image = picture()
     crop = Crop(size=16, flip=False)

@@ -160,7 +160,9 @@ class Crop(ViewTransform):
     """Random resized crop and horizontal flip for training, centre crop for evaluation.
 
     =============  ==================================================================================
-    size           height and width of the output in pixels
+    size           height and width of the output in pixels, for evaluation and by default for training
+    train_size     height and width of the output in training; `size` if None. Smaller crops train faster, and objects
+                   in random crops appear larger than in centre crops of the same size
     resize         shorter side before the centre crop; size * 256 / 224, rounded, if None
     scale_low      smallest share of the image's area that a random crop covers
     flip           flip horizontally with probability 1/2
@@ -169,13 +171,15 @@ class Crop(ViewTransform):
                    crop needs; false decodes all pixels
     =============  ==================================================================================
 
-    Shape:  image -> (3, size, size) float32
+    Shape:      image -> (3, size, size) float32; in training (3, train_size, train_size)
+    Reference:  Touvron et al., Fixing the train-test resolution discrepancy, NeurIPS 2019, arXiv:1906.06423
     """
 
     def __init__(
         self,
         *,
         size: int = 224,
+        train_size: int | None = None,
         resize: int | None = None,
         scale_low: float = 0.08,
         flip: bool = True,
@@ -185,11 +189,13 @@ class Crop(ViewTransform):
     ) -> None:
         super().__init__(mean, std, draft=draft)
         check_count("Crop", "size", size)
+        if train_size is not None:
+            check_count("Crop", "train_size", train_size)
         if resize is not None:
             check_count("Crop", "resize", resize, at_least=size)
         check_above("Crop", "scale_low", scale_low, 0)
         check_between("Crop", "scale_low", scale_low, 0, 1)
-        self.size, self.resize, self.scale_low, self.flip = size, resize, scale_low, flip
+        self.size, self.train_size, self.resize, self.scale_low, self.flip = size, train_size, resize, scale_low, flip
 
     def view(self, size: tuple[int, int], key: int | None) -> View:
         """Return the random crop drawn by the key, or the centre crop."""
@@ -201,9 +207,10 @@ class Crop(ViewTransform):
             left, top = (round((side - self.size) / 2) for side in resized)
             return View(Box(0, 0, width, height), resized, Box(left, top, self.size, self.size))
         generator = torch_generator(key)
+        side = self.size if self.train_size is None else self.train_size
         box = random_crop(width, height, scale_low=self.scale_low, generator=generator)
         is_mirrored = self.flip and torch.rand((), generator=generator).item() < 0.5
-        return View(box, (self.size, self.size), Box(0, 0, self.size, self.size), is_mirrored)
+        return View(box, (side, side), Box(0, 0, side, side), is_mirrored)
 
 
 def _cropped(image: Image, box: Box) -> Image:
