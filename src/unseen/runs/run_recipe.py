@@ -269,6 +269,7 @@ def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Re
         "views": recipe.views,
         "input": list(items.input_shape),
         "transform": recipe.transform,
+        "decoding": items.decoding,
         "embedding_size": model.width,
         "head": None if recipe.embedding_size is None else recipe.head,
         "batch_norm": "frozen statistics" if model.freezes_batch_norm else "trained",
