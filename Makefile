@@ -44,6 +44,7 @@ bench: $(READY)
 	$(BIN)/python -m bench.kmeans --write
 	$(BIN)/python -m bench.samplers
 	$(BIN)/python -m bench.splits
+	$(BIN)/python -m bench.embedding --write
 	$(BIN)/python -m bench.pipeline
 
 # The pages of losses, miners and uncertainty sets are written from their docstrings.

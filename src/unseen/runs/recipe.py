@@ -286,7 +286,8 @@ def _complete_components(merged: Record) -> None:
 
 def _engine_for(recipe: Recipe, catalogue: Catalogue, split: Split) -> EngineName:
     """The engine that "auto" stands for: by how many images go through fixed weights, and by their size."""
-    if not is_known_to_export(str(recipe.model.get("architecture", recipe.model["name"]))):
+    members = recipe.model.get("backbones", [recipe.model])
+    if not all(is_known_to_export(str(member.get("architecture", member["name"]))) for member in members):
         return "torch"
     size = None if recipe.transform is None else recipe.transform.get("size")
     shape: tuple[int, ...] = () if size is None else (3, size, size)
