@@ -25,11 +25,15 @@ def compiled_in_any_order(function: Function) -> Function:
     return _compile(function, fastmath={"reassoc", "contract"})
 
 
+def compiled_for_numbers(function: Function) -> Function:
+    """`compiled_in_any_order` for arrays without NaN, so that the compiler can also compare several at once."""
+    return _compile(function, fastmath={"reassoc", "contract", "nnan", "nsz"})
+
+
 def _compile(function: Function, fastmath: set[str]) -> Function:
     if not IS_COMPILED:
         return function
     import numba
 
-    options = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": fastmath or False}
-    machine_code: Any = numba.njit(**options)(function)
+    machine_code: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fastmath or False)(function)
     return machine_code
