@@ -45,6 +45,18 @@ def test_scores_have_intervals_and_what_is_left_out_is_said(place):
     assert plain["intervals"] == {}
 
 
+def test_runs_of_different_pretraining_are_compared_with_a_warning(place):
+    for name in ("one", "two"):
+        quick = ["--epochs", "0", "--embedding-size", "8"]
+        unseen("train", "--data", "features=features.npz", *quick, "--out", name, cwd=place)
+    arguments = ["compare", "one", "two", "--scores", "recall@1"]
+    assert "pretrained on different images" not in unseen(*arguments, cwd=place)[1]
+    path = place / "two" / "result.json"
+    path.write_text(path.read_text().replace("not stated: features of a file", "LVD-142M"))
+    warning = " ".join(unseen(*arguments, cwd=place)[1].split())
+    assert "different images (not stated: features of a file; LVD-142M)" in warning
+
+
 def test_two_files_are_compared_score_by_score(place):
     found = json.loads(
         unseen("compare", "noisy.npz", "features.npz", "--scores", "recall@1,nmi", "--json", cwd=place)[0]

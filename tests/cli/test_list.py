@@ -1,12 +1,13 @@
 """`unseen list`: readable at any width; facts of the papers' backbones without importing any of them."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
 
 from unseen.cli.app import app
-from unseen.models import backbone_facts
+from unseen.models import backbone_facts, packaged_weights
 
 
 def listed(*arguments, columns=160):
@@ -36,9 +37,22 @@ def test_the_list_of_models_is_the_table_of_models():
         }
 
 
+def test_backbones_by_name_are_listed_with_origin_licence_and_whether_they_are_installed():
+    entries = {entry["name"]: entry for entry in json.loads(listed("backbones", "--json"))}
+    assert {"joined", "timm", *packaged_weights()} <= entries.keys()
+    for name, known in packaged_weights().items():
+        facts = entries[name]["facts"]
+        assert facts["width"] == backbone_facts()[known.architecture].width
+        assert facts["licence"] == known.licence
+        assert facts["package"] == f"{known.package} {known.version}"
+        assert facts["pretrained on"] == known.pretraining
+        assert facts["installed"] == ("yes" if find_spec(known.package) else f"no ({known.install})")
+    assert "facts: width 384" in " ".join(listed("backbones", columns=80).split())
+
+
 def test_methods_and_named_recipes_are_listed():
     methods = {entry["name"]: entry for entry in json.loads(listed("methods", "--json"))}
-    assert {"plain", "uniform_prior", "mixup", "s2sd", "diva"} <= methods.keys()
+    assert {"plain", "classifier", "uniform_prior", "mixup", "s2sd", "diva"} <= methods.keys()
     assert "momentum" in [argument["name"] for argument in methods["diva"]["arguments"]]
     recipes = {entry["name"] for entry in json.loads(listed("recipe", "--json"))}
     assert {"r_contrastive", "r_triplet", "r_margin", "r_snr"} <= recipes

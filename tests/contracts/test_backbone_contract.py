@@ -18,6 +18,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[int, ...], dict[str, Any]]] = {
     "convnet": ({"base": 4}, (1, 16, 16), {"layers": 0}),
     "googlenet": ({}, (3, 32, 32), {"pretrained": "imagenet"}),
     "identity": ({}, (12,), {"input_shape": "wide"}),
+    "joined": ({"backbones": ["resnet10t", "tf_efficientnet_lite0"]}, (3, 32, 32), {"backbones": ["resnet10t"]}),
     "timm": ({"architecture": "resnet10t"}, (3, 32, 32), {"architecture": "resnet5O"}),
 }
 """Settings, the shape of an input, and a setting that must be refused."""

@@ -2,6 +2,10 @@
 
 import hashlib
 import os
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ from PIL import Image
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
+from unseen.data import batches as loading
 from unseen.data.batches import Batch, CatalogueDataset, ItemKey, evaluation_batches, make_loader
 from unseen.data.catalogue import Catalogue
 from unseen.data.item_readers import FeatureArray, ImagesInMemory
@@ -44,6 +49,8 @@ def held(reader, labels):
 
 class _SharedInWorker:
     """Says instead of a batch's indices whether its inputs were in shared memory when they were made."""
+
+    is_in_memory = False
 
     def __init__(self, items):
         self.items = items
@@ -219,3 +226,126 @@ def test_a_loader_knows_its_length_and_can_be_left_early(images):
     assert next(iter(batches)).indices.tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(ConfigError, match="workers"):
         make_loader(CatalogueDataset(images, Plain()), [], workers=-1)
+
+
+class Slow:
+    """Items that are their own keys and take a millisecond each."""
+
+    is_in_memory = False
+
+    def __init__(self, broken=None):
+        self.loaded, self.threads, self.broken = [], set(), broken
+
+    def __getitems__(self, keys):
+        self.threads.add(threading.current_thread().name)
+        values = []
+        for key in keys:
+            if key == self.broken:
+                raise DataError(f"item {key} is broken")
+            time.sleep(0.001)
+            self.loaded.append(key)
+            values.append(key)
+        return values
+
+
+class InMemory(Slow):
+    is_in_memory = True
+
+
+@pytest.fixture
+def threads_before():
+    """Fail a test that leaves a thread behind."""
+    before = set(threading.enumerate())
+    yield before
+    assert set(threading.enumerate()) == before
+
+
+def running(threads_before):
+    return [thread for thread in threading.enumerate() if thread not in threads_before]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_threads_load_the_same_batches_in_order(images, threads, monkeypatch, threads_before):
+    items = CatalogueDataset(images, Crop(size=16))
+    directly = sums(items.__getitems__(keys) for keys in epoch_of_keys(0))
+    monkeypatch.setattr(loading, "loader_threads", lambda: threads)
+    loader = make_loader(items, epoch_of_keys(0))
+    assert sums(loader) == directly
+    assert sums(loader) == directly
+    assert list(make_loader(Slow(), [[1, 2], [], [3]])) == [[1, 2], [], [3]]
+    assert list(make_loader(Slow(), [])) == []
+
+
+def test_batches_are_loaded_ahead_but_not_far(threads_before):
+    asked = []
+
+    def keys():
+        for number in range(40):
+            asked.append((number, threading.current_thread()))
+            yield [number]
+
+    batches = iter(make_loader(Slow(), keys()))
+    for number in range(40):
+        assert next(batches) == [number]
+        assert len(asked) <= min(number + 2 + loading.loader_threads(), 40)
+        assert 0 < len(running(threads_before)) <= loading.loader_threads()
+    assert {thread for _, thread in asked} == {threading.current_thread()}
+    assert next(batches, None) is None
+
+
+def test_data_in_memory_is_loaded_when_asked_for_and_without_threads(threads_before):
+    items = InMemory()
+    batches = iter(make_loader(items, [[number] for number in range(5)]))
+    for number in range(5):
+        assert next(batches) == [number]
+        assert items.loaded == list(range(number + 1))
+    assert items.threads == {threading.current_thread().name}
+    assert CatalogueDataset(held(FeatureArray(np.zeros((2, 2))), [0, 1])).is_in_memory
+
+
+def test_threads_end_within_a_batch_when_the_caller_stops(threads_before):
+    items = Slow()
+    keys = [[0], *(range(1, 100_000) for _ in range(4))]  # a batch takes minutes
+    batches = iter(make_loader(items, keys))
+    assert next(batches) == [0]
+    assert running(threads_before)
+    del batches
+    assert not running(threads_before)
+    assert len(items.loaded) < 10_000
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, ValueError])
+def test_threads_end_when_the_caller_fails_or_is_interrupted(problem, threads_before):
+    def consume():
+        for _ in make_loader(Slow(), [[0], *(range(100_000) for _ in range(4))]):
+            raise problem
+
+    with pytest.raises(problem):
+        consume()
+    assert not running(threads_before)
+
+
+def test_an_error_of_a_thread_arrives_in_its_turn_and_ends_the_loader(threads_before):
+    batches = iter(make_loader(Slow(broken=5), [[0, 1], [2, 3], [4, 5], *(range(6, 100_000) for _ in range(4))]))
+    assert [next(batches), next(batches)] == [[0, 1], [2, 3]]
+    with pytest.raises(DataError, match="item 5 is broken"):
+        next(batches)
+    assert not running(threads_before)
+    assert next(batches, None) is None
+
+
+def test_a_process_ends_while_its_loader_is_loading(tmp_path):
+    code = """
+import sys, time
+from unseen.data.batches import make_loader
+
+class Slow:
+    is_in_memory = False
+    def __getitems__(self, keys):
+        return [time.sleep(0.01) for _ in keys]
+
+batches = iter(make_loader(Slow(), [range(1), *(range(50) for _ in range(10**6))]))
+next(batches)
+sys.exit(3)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 3

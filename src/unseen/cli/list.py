@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ def list_components(
     kinds: dict[str, Callable[[], list[Record]]] = {
         registry.plural: partial(_components, registry) for registry in REGISTRIES.values()
     }
-    kinds |= {"models": _models, "recipes": _recipes, "studies": _plans}
+    kinds |= {"backbones": _backbones, "models": _models, "recipes": _recipes, "studies": _plans}
     plurals = {registry.kind: registry.plural for registry in REGISTRIES.values()}
     plurals |= {"model": "models", "recipe": "recipes", "study": "studies"}
     if kind is None:
@@ -78,10 +79,10 @@ def _names(listed: list[Record]) -> str:
 
 def _print_components(kind: str, listed: list[Record]) -> None:
     screen = Console(highlight=False)
-    heading = "facts" if kind == "models" else "settings"
     rows = [(entry["name"], escape(entry["summary"]), escape(_settings(entry))) for entry in listed]
+    headings = ["facts" if "facts" in entry else "settings" for entry in listed]
     if screen.width < WIDE:
-        for name, summary, settings in rows:
+        for (name, summary, settings), heading in zip(rows, headings, strict=True):
             screen.print(name, style="bold", markup=False)
             screen.print(Padding(summary, (0, 0, 0, 4)))
             if settings:
@@ -90,7 +91,7 @@ def _print_components(kind: str, listed: list[Record]) -> None:
     table = Table(title=kind, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("what it is", ratio=3)
-    table.add_column(heading, ratio=2)
+    table.add_column(" or ".join(dict.fromkeys(headings)), ratio=2)
     for row in rows:
         table.add_row(*row)
     screen.print(table)
@@ -126,11 +127,34 @@ def _components(registry: Registry) -> list[Record]:
 
 # The files below are read directly: importing their packages would import torch.
 _PACKAGE = Path(str(files("unseen")))
+_BACKBONE_FACTS = _PACKAGE / "models" / "pretrained" / "backbone_facts.yaml"
+
+
+def _backbones() -> list[Record]:
+    """The registered backbones, then the names of those whose weights come as packages."""
+    table = read_yaml(_BACKBONE_FACTS)
+    packaged = [
+        {
+            "name": name,
+            "summary": entry["what"] + ".",
+            "arguments": [],
+            "facts": {
+                "width": table["models"][entry["architecture"]]["width"],
+                "installed": "yes" if find_spec(entry["package"]) else f"no ({entry['install']})",
+                "licence": entry["licence"],
+                "package": f"{entry['package']} {entry['version']}",
+                "pretrained on": entry["pretraining"],
+                "architecture": f"timm's {entry['architecture']}",
+            },
+        }
+        for name, entry in table["packaged"].items()
+    ]
+    return [*_components(REGISTRIES["backbone"]), *packaged]
 
 
 def _models() -> list[Record]:
     """The backbones of the papers; every other timm model can be named too."""
-    models = read_yaml(_PACKAGE / "models" / "backbone_facts.yaml")["models"]
+    models = read_yaml(_BACKBONE_FACTS)["models"]
     return [
         {
             "name": name,

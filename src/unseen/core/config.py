@@ -29,6 +29,8 @@ def parse_value(text: str) -> object:
     [1, 0.001, True, None, [1, 2], '007', 'margin']
     >>> parse_value("{birds: cub200=data/birds, mine: folder=my/images}")
     {'birds': 'cub200=data/birds', 'mine': 'folder=my/images'}
+    >>> parse_value("[lite0, (resnet50:weights=a.pth,channels=3)]")
+    ['lite0', {'name': 'resnet50', 'weights': 'a.pth', 'channels': 3}]
     """
     if text.lower() in ("none", "null"):
         return None
@@ -42,7 +44,9 @@ def parse_value(text: str) -> object:
         except ValueError:
             continue
     if text.startswith("[") and text.endswith("]"):
-        return [parse_value(part.strip()) for part in text[1:-1].split(",") if part.strip()]
+        return [parse_value(part.strip()) for part in _split_outside_brackets(text[1:-1]) if part.strip()]
+    if text.startswith("(") and text.endswith(")"):
+        return parse_record(text[1:-1])
     if text.startswith("{") and text.endswith("}"):
         return dict(_labelled(part) for part in _split_outside_brackets(text[1:-1]) if part.strip())
     return text
@@ -76,8 +80,7 @@ def parse_record(text: str) -> Record:
             raise ConfigError(f"cannot read '{setting}' in '{text}'", hint="Write name:key=value,key=value.")
         if key in record:
             raise ConfigError(f"'{key}' is stated twice in '{text}'")
-        nested = value.startswith("(") and value.endswith(")")
-        record[key.strip()] = parse_record(value[1:-1]) if nested else parse_value(value)
+        record[key.strip()] = parse_value(value)
     return record
 
 

@@ -1,14 +1,17 @@
-"""Batches: item keys in, tensors out; the same tensors for any number of loader workers."""
+"""Batches: item keys in, tensors out, loaded ahead; the same tensors for any number of threads and processes."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import cached_property, partial
+from threading import Event
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError, DataError, UnseenError
@@ -17,7 +20,7 @@ from unseen.core.randomness import torch_generator
 from unseen.data.catalogue import Catalogue
 from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
 from unseen.data.row_cache import CachedRows
-from unseen.data.transforms import Transform
+from unseen.data.transforms import Transform, ViewTransform
 
 Key = TypeVar("Key", contravariant=True)
 Loaded = TypeVar("Loaded", covariant=True)
@@ -40,9 +43,22 @@ class Batch(NamedTuple):
 
 
 class BatchDataset(Protocol[Key, Loaded]):
-    """A data set that loads a whole batch at once."""
+    """A data set that loads a whole batch at once; `__getitems__` is called from several threads."""
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether a batch is loaded too quickly for threads to be of use."""
+        ...
 
     def __getitems__(self, keys: Sequence[Key]) -> Loaded: ...
+
+
+class Loader(Protocol[Loaded]):
+    """The batches of some keys; each iteration loads them anew."""
+
+    def __iter__(self) -> Iterator[Loaded]: ...
+
+    def __len__(self) -> int: ...
 
 
 class CatalogueDataset(Dataset[Batch]):
@@ -54,6 +70,8 @@ class CatalogueDataset(Dataset[Batch]):
     images in memory    (B, 1 or 3, H, W) in [-1, 1] without a transform; RGB through the transform with one
     image files         verified to be unchanged, decoded as RGB and put through the transform
     ==================  ===================================================================================
+
+    A transformed batch is in memory as (B, H, W, 3), torch's `channels_last`.
 
     Raises:  `ConfigError` for files without and features with a transform; `DataError` for a file that changed
              or cannot be decoded
@@ -69,6 +87,11 @@ class CatalogueDataset(Dataset[Batch]):
 
     def __len__(self) -> int:
         return len(self.catalogue)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether a batch needs neither files nor a transform."""
+        return self.transform is None
 
     @cached_property
     def input_shape(self) -> tuple[int, ...]:
@@ -99,6 +122,10 @@ class CatalogueDataset(Dataset[Batch]):
         reader = self.catalogue.reader
         if isinstance(reader, ImageFiles):
             reader.verify(item_key.index)
+            if isinstance(transform, ViewTransform) and transform.draft:
+                encoded = reader.encoded(item_key.index)
+                view = transform.view(encoded.size, item_key.key)
+                return transform.tensor(encoded.decode(view.reduction), view)
         image = reader.image(item_key.index)
         assert image is not None, "only images have a transform"
         return transform(image, item_key.key)
@@ -117,27 +144,85 @@ def make_loader(
     *,
     workers: int = 0,
     start_method: str | None = None,
-) -> "_Loader[Value]":
-    """Return a DataLoader with one batch for each sequence of keys, in order, for any number of workers.
+) -> Loader[Value]:
+    """Return a loader with one batch for each sequence of keys, in order; the same batches for any `workers`.
 
-    An `UnseenError` in a worker is raised unchanged in the caller, not wrapped in the worker's traceback.
+    =============  =============================================================================================
+    workers = 0    a thread or two of this process load ahead of the caller; none if the data is in memory
+    workers > 0    so many processes load ahead; only worth it where threads hold each other up
+    =============  =============================================================================================
+
+    Threads and processes end when the iteration ends, also by an error, by Ctrl-C, or by a caller that stops early.
+    Sequences of keys are taken in the caller's thread, a few batches ahead.
+
+    Raises:  an `UnseenError` of the data set unchanged, in place of the batch
     """
     check_count("make_loader", "workers", workers, at_least=0)
-    return _Loader(
-        _ErrorsAsItems(dataset),
-        batch_sampler=keys,  # type: ignore[arg-type]  # torch asks for lists, any sequence does
-        num_workers=workers,
-        collate_fn=_unchanged,
-        multiprocessing_context=start_method if workers else None,
-        # Without it the DataLoader draws a seed for its workers from torch's global generator. Nothing here uses it.
-        generator=torch_generator(0),
-        worker_init_fn=partial(_end_with, os.getpid()) if workers else None,
-    )
+    if workers:
+        return _ProcessLoader(
+            _ErrorsAsItems(dataset),
+            batch_sampler=keys,  # type: ignore[arg-type]  # torch asks for lists, any sequence does
+            num_workers=workers,
+            collate_fn=_unchanged,
+            multiprocessing_context=start_method,
+            # Without it the DataLoader draws a seed for its workers from the global generator. Nothing here uses it.
+            generator=torch_generator(0),
+            worker_init_fn=partial(_end_with, os.getpid()),
+        )
+    return _ThreadLoader(dataset, keys, 0 if dataset.is_in_memory else loader_threads())
+
+
+def loader_threads() -> int:
+    """The number of threads that load batches: one for every two that compute, at most four."""
+    return min(max(torch.get_num_threads() // 2, 1), 4)
 
 
 def _end_with(parent: int, worker: int) -> None:
     # A worker notices only after seconds that its parent process died; the kernel does at once.
     die_with_parent(parent)
+
+
+class _ThreadLoader(Generic[Key, Value]):
+    """Loads batches in threads of this process, or directly if `threads` is 0."""
+
+    def __init__(self, dataset: BatchDataset[Key, Value], keys: Iterable[Sequence[Key]], threads: int) -> None:
+        self.dataset, self.keys, self.threads = dataset, keys, threads
+
+    def __len__(self) -> int:
+        assert isinstance(self.keys, Sized), "these keys have no length"
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Value]:
+        if not self.threads:
+            yield from map(self.dataset.__getitems__, self.keys)
+            return
+        pool, is_over = ThreadPoolExecutor(self.threads, "unseen-loader"), Event()
+        loading: deque[Future[Value]] = deque()
+        try:
+            for batch_keys in self.keys:
+                loading.append(pool.submit(self.dataset.__getitems__, _KeysUntil(is_over, batch_keys)))
+                # One more batch than threads: a thread has its next batch before the caller takes the last one.
+                if len(loading) > self.threads + 1:
+                    yield loading.popleft().result()
+            while loading:
+                yield loading.popleft().result()
+        finally:
+            is_over.set()
+            pool.shutdown(cancel_futures=True)  # waits for at most one item of each thread
+
+
+class _KeysUntil(list[Value]):
+    """The keys of a batch; iterating over them fails once the loader is over, so that a thread stops within a batch."""
+
+    def __init__(self, is_over: Event, keys: Sequence[Value]) -> None:
+        super().__init__(keys)
+        self._is_over = is_over
+
+    def __iter__(self) -> Iterator[Value]:
+        for key in super().__iter__():
+            if self._is_over.is_set():
+                raise CancelledError
+            yield key
 
 
 class _ErrorsAsItems(Dataset[Value], Generic[Key, Value]):
@@ -153,7 +238,7 @@ class _ErrorsAsItems(Dataset[Value], Generic[Key, Value]):
             return problem
 
 
-class _Loader(DataLoader[Value]):
+class _ProcessLoader(DataLoader[Value]):
     # torch's annotation promises its private iterator class, of which nobody needs more than the iteration
     def __iter__(self) -> Iterator[Value]:  # type: ignore[override]
         for batch in super().__iter__():
@@ -185,4 +270,11 @@ def _stacked(images: list[Tensor]) -> Tensor:
             got=sorted(shapes)[:3],
             hint="Set the size of the transform (plain:size=64).",
         )
-    return default_collate(images)  # stacks; in a loader worker directly into shared memory, which saves a copy
+    # In memory as (B, H, W, 3), the format in which convolutions on CPUs are fastest.
+    rows = [image.permute(1, 2, 0) for image in images]
+    if get_worker_info() is not None:
+        stacked: Tensor = default_collate(rows)  # directly into shared memory, which saves a copy
+    else:
+        # torch would start computing threads for this loader thread, which compete with those of the network.
+        stacked = torch.from_numpy(np.stack([row.numpy() for row in rows]))
+    return stacked.permute(0, 3, 1, 2)

@@ -133,6 +133,8 @@ def _for_each_file(
 class _InspectedFiles(Dataset[Result]):
     """The results of a function of the position, a chunk at a time."""
 
+    is_in_memory = False
+
     def __init__(self, inspect: Callable[[int], Result]) -> None:
         self.inspect = inspect
 

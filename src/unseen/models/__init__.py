@@ -3,7 +3,6 @@
 from unseen.models.backbone import Backbone as Backbone
 from unseen.models.backbone import Identity as Identity
 from unseen.models.backbone import channels_last as channels_last
-from unseen.models.backbone_facts import backbone_facts as backbone_facts
 from unseen.models.bn_inception import BNInception as BNInception
 from unseen.models.cached_outputs import OutputCache as OutputCache
 from unseen.models.cached_outputs import ViewSelection as ViewSelection
@@ -14,11 +13,17 @@ from unseen.models.embedder import Embedder as Embedder
 from unseen.models.embedder import build_embedder as build_embedder
 from unseen.models.embedder import embed as embed
 from unseen.models.embedder import model_record as model_record
+from unseen.models.engine import Engine as Engine
 from unseen.models.googlenet import GoogLeNet as GoogLeNet
 from unseen.models.heads import ConcatenatedHeads as ConcatenatedHeads
 from unseen.models.heads import initialize_linear_head as initialize_linear_head
 from unseen.models.heads import linear_head as linear_head
 from unseen.models.heads import linear_layer as linear_layer
+from unseen.models.joined import Joined as Joined
+from unseen.models.onnx_graph import to_onnx as to_onnx
+from unseen.models.pretrained.backbone_facts import backbone_facts as backbone_facts
+from unseen.models.pretrained.backbone_facts import packaged_weights as packaged_weights
+from unseen.models.pretrained.pretraining import pretraining_of as pretraining_of
 from unseen.models.split_backbone import default_cut as default_cut
 from unseen.models.split_backbone import sequential_steps as sequential_steps
 from unseen.models.split_backbone import split_at as split_at

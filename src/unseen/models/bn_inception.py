@@ -8,7 +8,7 @@ from torch import Tensor, cat, nn
 from unseen.core.checks import check_choice
 from unseen.core.registry import backbone
 from unseen.models.backbone import Backbone, channels_last
-from unseen.models.weights import load_weights, read_weights, strip_prefixes, weights_file
+from unseen.models.pretrained.weights import load_weights, read_weights, strip_prefixes, weights_file
 
 Pooling = Literal["average", "max"]
 

@@ -9,18 +9,22 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from unseen.core.checks import check_choice
-from unseen.core.config import Record, as_record, build
+from unseen.core.config import Record, as_record, build, complete
 from unseen.core.errors import ConfigError
 from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import backbone as backbones
 from unseen.core.registry import nearest
-from unseen.data.batches import CatalogueDataset, evaluation_batches, make_loader
+from unseen.data.batches import CatalogueDataset, evaluation_batches
 from unseen.models.backbone import Backbone
+from unseen.models.engine import Engine, EngineChoice, device_of, rows_per_step
 from unseen.models.heads import linear_head
+from unseen.models.pretrained.backbone_facts import packaged_weights
 
 BatchNormPolicy = Literal["auto", "frozen", "trained"]
 HeadFactory = Callable[[int, int | None], nn.Module]
+# Arguments of backbones that follow from the images, so that no record has to state them.
+SUPPLIED: Record = dict.fromkeys(("input_shape", "channels", "size"), None)
 
 
 class Embedder(nn.Module):
@@ -73,12 +77,24 @@ class Embedder(nn.Module):
 
 
 def model_record(value: str | Mapping[str, object]) -> Record:
-    """Return a backbone's record; a timm name (`resnet50:weights=FILE`) becomes the `timm` backbone."""
+    """Return a backbone's record.
+
+    A timm name (`resnet50:weights=FILE`) becomes the `timm` backbone, the short name of packaged weights (`lite0`) its
+    timm architecture with these weights, and the members of joined backbones become complete records.
+    """
+    if isinstance(value, str) and value.startswith("joined:["):
+        value = value.replace("joined:[", "joined:backbones=[", 1)
     record = as_record(value, "model")
     name = record["name"]
+    if name == "joined" and isinstance(record.get("backbones"), list):
+        members = [complete(backbones, model_record(member), SUPPLIED) for member in record["backbones"]]
+        return record | {"backbones": members}
     if name in backbones:
         return record
-    own = backbones.names()
+    if name in packaged_weights():
+        known = packaged_weights()[name]
+        return {"pretrained": name, **record, "name": "timm", "architecture": known.architecture}
+    own = [*backbones.names(), *packaged_weights()]
     try:
         from unseen.models.timm_backbone import known_architectures
 
@@ -119,24 +135,22 @@ def embed(
     dataset: CatalogueDataset,
     indices: np.ndarray,
     *,
-    batch_size: int = 256,
+    engine: EngineChoice = "auto",
     workers: int = 0,
     progress: Progress = no_progress,
 ) -> Tensor:
-    """Compute the raw embeddings of the items at `indices` in evaluation mode; float32 on the CPU."""
-    was_training = model.training
-    model.eval()
-    rows: list[Tensor] = []
-    done, device = 0, device_of(model)
-    with torch.inference_mode():
-        for batch in make_loader(dataset, evaluation_batches(indices, batch_size), workers=workers):
-            rows.append(model(batch.inputs.to(device)).float().cpu())
-            done += len(batch.indices)
-            progress(done, len(indices), "")
-    model.train(was_training)
-    return torch.cat(rows)
+    """Compute the raw embeddings of the items at `indices` in evaluation mode; float32 on the CPU.
 
-
-def device_of(network: nn.Module) -> torch.device:
-    """Return the device of a network's parameters, the CPU if it has none."""
-    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    `engine` is described at `Engine`. The model and its training mode are not changed.
+    """
+    batches = evaluation_batches(indices, rows_per_step(dataset.input_shape, device_of(model)))
+    rows: Tensor | None = None
+    done = 0
+    for outputs in Engine(model, engine).rows(dataset, batches, workers=workers):
+        if rows is None:
+            rows = torch.empty(len(indices), *outputs.shape[1:])
+        rows[done : done + len(outputs)] = outputs
+        done += len(outputs)
+        progress(done, len(indices), "")
+    assert rows is not None, "there is an item to embed"
+    return rows

@@ -1,32 +1,17 @@
 """GoogLeNet from torchvision; timm has none."""
 
-import torch
 from torch import Tensor, nn
 
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
 from unseen.models.backbone import Backbone, Step, channels_last, child_steps
-from unseen.models.weights import load_weights, read_weights, weights_file
+from unseen.models.pretrained.weights import load_weights, read_weights, weights_file
+from unseen.models.renormalize import Renormalize
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+HALF = ((0.5,) * 3, (0.5,) * 3)
 PUBLISHED = "https://download.pytorch.org/models/googlenet-1378be20.pth"
-
-
-class _Scale(nn.Module):
-    """Converts ImageNet's normalisation to mean and std of 1/2, with which the weights were trained."""
-
-    factor: Tensor
-    shift: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in IMAGENET)
-        self.register_buffer("factor", std / 0.5, persistent=False)
-        self.register_buffer("shift", (mean - 0.5) / 0.5, persistent=False)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return images * self.factor + self.shift
 
 
 @backbone("googlenet")
@@ -54,7 +39,7 @@ class GoogLeNet(Backbone):
         file = weights_file("googlenet", weights, pretrained, address=PUBLISHED, sha256="1378be20")
         self.weights, self.pretrained, self.channels = weights, pretrained, channels
         self.has_pretrained_weights = file is not None
-        self.scale = _Scale()
+        self.scale = Renormalize(IMAGENET, HALF)  # the weights were trained with mean and std of 1/2
         self.body = _torchvision_googlenet()
         self.body.dropout, self.body.fc = nn.Identity(), nn.Identity()
         if file is not None:

@@ -1,5 +1,6 @@
 """Any timm backbone, with weights from a local file, from a package, or from the hub."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,8 +10,9 @@ from torch import Tensor, nn
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone, nearest
 from unseen.models.backbone import Backbone, Step, channels_last, child_steps
-from unseen.models.backbone_facts import backbone_facts
-from unseen.models.weights import ANSWER_SECONDS, check_weights_settings, lite0_weights, load_weights, read_weights
+from unseen.models.pretrained.backbone_facts import backbone_facts, packaged_weights
+from unseen.models.pretrained.packaged import packaged_state
+from unseen.models.pretrained.weights import ANSWER_SECONDS, check_weights_settings, load_weights, read_weights
 
 
 def _timm() -> ModuleType:
@@ -28,8 +30,17 @@ def known_architectures() -> list[str]:
     return [*_timm().list_models(), *_timm().list_pretrained()]
 
 
-def input_normalization(architecture: str) -> dict[str, list[float]]:
-    """Return mean and std of the inputs with which an architecture's published weights were trained."""
+def input_normalization(model: str | Mapping[str, object]) -> dict[str, list[float]]:
+    """Return mean and std of the inputs with which an architecture's published weights were trained.
+
+    Joined backbones take inputs as the first of them whose normalisation is known.
+    """
+    if not isinstance(model, str):
+        members = model.get("backbones")
+        if isinstance(members, list):
+            return next((settings for member in members if (settings := input_normalization(member))), {})
+        model = str(model.get("architecture", model["name"]))
+    architecture = model
     known = backbone_facts().get(architecture)
     if known is not None:
         return {"mean": list(known.mean), "std": list(known.std)}
@@ -46,9 +57,10 @@ class Timm(Backbone):
     ==============  =============================================================================================
     architecture    a timm name: resnet50, or with the name of its weights for the hub: resnet50.tv_in1k
     weights         a local .safetensors or .pth file; None for random weights
-    pretrained      "lite0": ImageNet weights of EfficientNet-Lite0 from the package that `unseen[lite]` installs;
+    pretrained      the short name of weights in a package, such as lite0 (`unseen list backbones`);
                     "hub": timm's published weights, downloaded unless an earlier download is there
     channels        of the input images
+    size            of the input images; a vision transformer needs a multiple of its patches' size
     ==============  =============================================================================================
 
     Shape:      (n, channels, height, width) -> (n, width)
@@ -56,21 +68,29 @@ class Timm(Backbone):
     """
 
     def __init__(
-        self, *, architecture: str, weights: str | None = None, pretrained: str | None = None, channels: int = 3
+        self,
+        *,
+        architecture: str,
+        weights: str | None = None,
+        pretrained: str | None = None,
+        channels: int = 3,
+        size: int | None = None,
     ) -> None:
         super().__init__()
         timm = _timm()
         if not timm.is_model(architecture):
             raise ConfigError(f"timm has no architecture '{architecture}'{nearest(architecture, timm.list_models())}")
-        check_weights_settings("timm", weights, pretrained, ("lite0", "hub"))
-        self.architecture, self.weights, self.pretrained, self.channels = architecture, weights, pretrained, channels
+        check_weights_settings("timm", weights, pretrained, (*packaged_weights(), "hub"))
+        self.architecture, self.weights, self.pretrained = architecture, weights, pretrained
+        self.channels, self.size = channels, size
         body = _create_model(architecture, channels, from_hub=pretrained == "hub")
         self.body: nn.Module = body
         self.width = int(body.num_features)
+        _check_size(body, architecture, size)
         if weights is not None:
             load_weights(self.body, read_weights(Path(weights)), weights)
-        if pretrained == "lite0":
-            load_weights(self.body, lite0_weights(architecture, self.body.state_dict()), f"pretrained={pretrained}")
+        if pretrained in packaged_weights():
+            load_weights(self.body, packaged_state(pretrained, architecture, body), f"pretrained={pretrained}")
         self.has_pretrained_weights = weights is not None or pretrained is not None
 
     def forward(self, images: Tensor) -> Tensor:
@@ -79,8 +99,8 @@ class Timm(Backbone):
 
     def steps(self) -> list[Step]:
         """Return the steps of a forward pass."""
-        vision_transformer = _timm().models.vision_transformer.VisionTransformer
-        return _transformer_steps(self.body) if isinstance(self.body, vision_transformer) else child_steps(self.body)
+        is_transformer = isinstance(self.body, _vision_transformer())
+        return _transformer_steps(self.body) if is_transformer else child_steps(self.body)
 
 
 def _create_model(architecture: str, channels: int, *, from_hub: bool) -> Any:
@@ -104,6 +124,22 @@ def _create_model(architecture: str, channels: int, *, from_hub: bool) -> Any:
         # No network, a proxy, a model without weights: timm and its hub raise many kinds of errors.
         reason = " ".join(str(problem).split())[:200] or type(problem).__name__
         raise ConfigError(f"{failure}: {reason}", hint=hint) from None
+
+
+def _check_size(body: Any, architecture: str, size: int | None) -> None:
+    """Refuse a size of images that a vision transformer cannot divide into its patches."""
+    patches = getattr(body, "patch_embed", None)
+    side = getattr(patches, "patch_size", (1,))[0]
+    if size is not None and isinstance(body, _vision_transformer()) and size % side:
+        raise ConfigError(
+            f"{architecture} divides images into patches of {side} x {side} pixels, and their size must be a multiple",
+            got=size,
+            hint=f"Use --transform crop:size={max(1, round(size / side)) * side}.",
+        )
+
+
+def _vision_transformer() -> Any:
+    return _timm().models.vision_transformer.VisionTransformer
 
 
 def hub_is_reachable() -> bool:

@@ -199,12 +199,12 @@ def _definitions(content: Content) -> list[tuple[str, list[str]]]:
 
 
 def _score_charts(tables: Sequence[Ranking], percent: Mapping[str, bool]) -> list[View]:
-    groups: dict[tuple[str, str], list[Ranking]] = {}
+    groups: dict[tuple[str, str, str], list[Ranking]] = {}
     for table in tables:
-        groups.setdefault((table.data, table.main_score), []).append(table)
+        groups.setdefault((table.data, table.main_score, table.why_apart), []).append(table)
     return [
-        {"data": data, "score": main, "splits": [table.split for table in own], "chart": chart}
-        for (data, main), own in groups.items()
+        {"data": data, "score": main, "why_apart": why_apart, "splits": [table.split for table in own], "chart": chart}
+        for (data, main, why_apart), own in groups.items()
         if (chart := score_chart(own, percent=percent.get(main, False)))
     ]
 

@@ -75,7 +75,7 @@ def to_csv(content: Content) -> str:
                 summary = entry.summary(score)
                 row += [None if math.isnan(summary.mean) else summary.mean, summary.deviation]
                 row += [*(entry.interval(score) or (None, None)), len(summary.values)]
-            notes = [table.why_unranked]
+            notes = [table.why_apart, table.why_unranked]
             if paired is not None:
                 row += [paired.baseline, *_paired_numbers(paired, entry, compared)]
                 why = "; ".join(why for method, why in paired.left_out if method == entry.method)
@@ -135,6 +135,8 @@ def to_markdown(content: Content) -> str:
     parts = []
     for table in rankings(content):
         parts.append(f"## {markdown_text(table.data)} / {markdown_text(table.split)}\n")
+        if table.pretraining:
+            parts.append(f"{markdown_text(table.why_apart)}\n")
         if table.differences:
             parts.append(f"**{markdown_text(table.why_unranked)}**\n")
         parts.append(_markdown_table(_lines(content, table, _MARKDOWN), ["---:", "---"]))
@@ -162,7 +164,7 @@ def to_latex(content: Content) -> str:
     for table in rankings(content):
         head, *rows = _lines(content, table, _LATEX)
         title = f"{table.data} / {table.split}"
-        parts.extend("% " + plain(comment) for comment in (title, table.why_unranked) if comment)
+        parts.extend("% " + plain(comment) for comment in (title, table.why_apart, table.why_unranked) if comment)
         parts += _latex_table("rl", head, [rows[: len(table.trained)], rows[len(table.trained) :]])
         paired = paired_differences(content, table)
         if paired is None:

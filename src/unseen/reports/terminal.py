@@ -37,6 +37,8 @@ def terminal_table(content: Content, width: int = 80) -> list[RenderableType]:
         if (table.data, table.split) in on_ladders and not table.differences:
             continue
         parts.append(_ranking_table(table, percent, width))
+        if table.pretraining:
+            parts.append(Text(_short(table.why_apart, 400), style="dim"))
         if table.differences:
             parts.append(Text(_short(table.why_unranked, 400), style="yellow"))
         paired = paired_differences(content, table)

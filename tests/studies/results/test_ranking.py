@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.synthetic_content import METHODS, make_row
 from unseen.reports import Content
 from unseen.studies.results.content import MAY_DIFFER
-from unseen.studies.results.ranking import Summary, are_percentages, differences, rankings
+from unseen.studies.results.ranking import Summary, are_percentages, differences, rankings, unseparated_rankings
 
 
 def content(rows, **changes):
@@ -75,6 +75,34 @@ def test_without_the_main_score_the_first_one_ranks():
 def test_a_score_outside_zero_to_one_is_no_percentage():
     row = replace(make_row("characters", "contrastive", 0), scores={"recall@1": 0.5, "fid": 12.0})
     assert are_percentages(content([row])) == {"recall@1": True, "fid": False}
+
+
+def with_pretraining(row, images):
+    return replace(row, protocol={**row.protocol, "pretraining": images})
+
+
+def test_rows_of_different_pretraining_are_never_in_one_ranking():
+    methods = [("contrastive", "ImageNet-1k"), ("proxy-anchor", "LVD-142M"), ("multi-similarity", "ImageNet-1k")]
+    rows = [with_pretraining(make_row("characters", method, 0), images) for method, images in methods]
+    untrained = replace(rows[1], method="untrained", is_trained=False)
+    one, two = rankings(content([*rows, untrained]))
+    assert {entry.method for entry in one.entries} == {"contrastive", "multi-similarity"}
+    assert [entry.rank for entry in one.trained] == [1, 2]
+    assert [(entry.method, entry.rank) for entry in two.entries] == [("proxy-anchor", 1), ("untrained", None)]
+    assert (one.why_apart, two.why_apart) == (
+        "Backbones pretrained on ImageNet-1k",
+        "Backbones pretrained on LVD-142M",
+    )
+    (same,) = rankings(content(rows[::2]))
+    assert same.why_apart == ""
+
+
+def test_curves_of_different_pretraining_may_be_in_one_picture_but_have_no_ranks():
+    rows = [with_pretraining(make_row("characters", "contrastive", 0), "ImageNet-1k")]
+    rows.append(with_pretraining(replace(rows[0], method="untrained", is_trained=False), "LVD-142M"))
+    (table,) = unseparated_rankings(content(rows))
+    assert [difference.path for difference in table.differences] == [("pretraining",)]
+    assert [entry.rank for entry in table.entries] == [None, None]
 
 
 @pytest.mark.parametrize(

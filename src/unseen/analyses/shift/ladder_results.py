@@ -12,7 +12,7 @@ from unseen.core.registry import nearest
 from unseen.shifts import aggregated_score, rank_changes, ranks, relative_to_mean
 from unseen.shifts.ladder import GROUPS
 from unseen.studies.results.content import Content
-from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, rankings, score_names
+from unseen.studies.results.ranking import Difference, MethodScores, Ranking, Summary, score_names, unseparated_rankings
 
 LEVELS = {"class": "class_distance", "sample": "sample_distance"}
 
@@ -143,7 +143,7 @@ class LadderResult:
 def ladder_results(content: Content) -> tuple[LadderResult, ...]:
     """One for each data set and ladder of which two rungs or more, at different distances, have a finished cell."""
     groups: dict[tuple[str, str], list[tuple[MeasuredRung, Ranking]]] = {}
-    for table in rankings(content):
+    for table in unseparated_rankings(content):
         rung = rung_of(table)
         if rung is not None:
             groups.setdefault((table.data, str(split_facts(table)["ladder"])), []).append((rung, table))

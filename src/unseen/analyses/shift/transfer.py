@@ -12,9 +12,10 @@ from unseen.studies.results.ranking import MethodScores, Ranking, rankings, scor
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """The rankings of one joined data set by (trained on, tested on)."""
+    """The rankings of one joined data set and pretraining by (trained on, tested on)."""
 
     data: str
+    why_apart: str
     trained_on: tuple[str, ...]
     tested_on: tuple[str, ...]
     tables: Mapping[tuple[str, str], Ranking]
@@ -45,20 +46,21 @@ class Transfer:
 
 
 def transfers(content: Content) -> tuple[Transfer, ...]:
-    """One for each joined data set with a finished pair."""
-    groups: dict[str, dict[tuple[str, str], Ranking]] = {}
+    """One for each joined data set with a finished pair, and for each pretraining of its backbones."""
+    groups: dict[tuple[str, str], dict[tuple[str, str], Ranking]] = {}
     for table in rankings(content):
         pair = pair_of(table)
         if pair is not None:
-            groups.setdefault(table.data, {})[pair] = table
+            groups.setdefault((table.data, table.why_apart), {})[pair] = table
     return tuple(
         Transfer(
             data,
+            why_apart,
             tuple(dict.fromkeys(train for train, _ in tables)),
             tuple(dict.fromkeys(test for _, test in tables)),
             tables,
         )
-        for data, tables in groups.items()
+        for (data, why_apart), tables in groups.items()
     )
 
 

@@ -82,6 +82,8 @@ def paired_differences(content: Content, table: Ranking) -> PairedComparison | N
     base = next((entry for entry in table.entries if entry.method == content.baseline), None)
     if base is None:
         why = "it has no finished cell here, so nothing can be compared with it"
+        if table.pretraining:
+            why = f"it has no finished cell with a backbone pretrained on {table.pretraining}"
         return PairedComparison(content.baseline, scores, (), ((content.baseline, why),), Bootstrap().confidence)
     entries, left_out, confidence = [], _without_draws(base), Bootstrap().confidence
     for entry in table.entries:

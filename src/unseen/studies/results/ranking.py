@@ -1,4 +1,8 @@
-"""Rankings: the rows of each data set and split by method, with mean and standard deviation over seeds."""
+"""Rankings: the rows of each data set and split by method, with mean and standard deviation over seeds.
+
+Rows whose backbones were pretrained on different images have rankings of their own: one backbone may have seen what the
+other is tested on.
+"""
 
 import math
 from collections import Counter
@@ -10,7 +14,18 @@ from unseen.core.text import flat, number, value_text
 from unseen.studies.results.content import Content, Row
 
 # Protocol fields that say what is measured. Untrained rows must agree in these only: they have no training to compare.
-MEASURED = ("data", "data_set", "dataset", "split", "scores", "score", "definitions", "evaluation", "counts")
+MEASURED = (
+    "data",
+    "data_set",
+    "dataset",
+    "split",
+    "scores",
+    "score",
+    "definitions",
+    "evaluation",
+    "counts",
+    "pretraining",
+)
 MISSING = "–"
 
 
@@ -81,10 +96,14 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The methods of one data set and split: trained ones ranked, untrained ones listed apart."""
+    """The methods of one data set and split: trained ones ranked, untrained ones listed apart.
+
+    `pretraining` says what their backbones were pretrained on, if the data set and split have rankings of several.
+    """
 
     data: str
     split: str
+    pretraining: str
     main_score: str
     scores: tuple[str, ...]
     lower_is_better: frozenset[str]
@@ -114,6 +133,11 @@ class Ranking:
         return entry.is_trained and entry.summary(score).mean == self.best.get(score)
 
     @property
+    def why_apart(self) -> str:
+        """A sentence that names the pretraining; empty where all rankings share it."""
+        return f"Backbones pretrained on {self.pretraining}" if self.pretraining else ""
+
+    @property
     def why_unranked(self) -> str:
         """A sentence that names the fields in which protocols differ; empty where they agree."""
         fields = ", ".join(" › ".join(difference.path) for difference in self.differences)
@@ -121,11 +145,24 @@ class Ranking:
 
 
 def rankings(content: Content) -> tuple[Ranking, ...]:
-    """One ranking for each data set and split, in order of first appearance."""
+    """One ranking for each data set, split and pretraining of the backbones, in order of first appearance."""
+    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for row in content.rows:
+        by_pretraining = groups.setdefault((row.data, row.split), {})
+        by_pretraining.setdefault(str(row.protocol.get("pretraining", "not stated")), []).append(row)
+    return tuple(
+        _ranking(content, rows, pretraining if len(by_pretraining) > 1 else "")
+        for by_pretraining in groups.values()
+        for pretraining, rows in by_pretraining.items()
+    )
+
+
+def unseparated_rankings(content: Content) -> tuple[Ranking, ...]:
+    """One ranking for each data set and split, for curves of several backbones; unranked if pretraining differs."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in content.rows:
         groups.setdefault((row.data, row.split), []).append(row)
-    return tuple(_ranking(content, rows) for rows in groups.values())
+    return tuple(_ranking(content, rows, "") for rows in groups.values())
 
 
 def score_names(content: Content) -> tuple[str, ...]:
@@ -146,7 +183,7 @@ def are_percentages(content: Content) -> dict[str, bool]:
     return answer
 
 
-def _ranking(content: Content, rows: Sequence[Row]) -> Ranking:
+def _ranking(content: Content, rows: Sequence[Row], pretraining: str) -> Ranking:
     names = tuple(name for name in score_names(content) if any(name in row.scores for row in rows))
     main = names[0] if names else content.main_score
     sign = 1 if main in content.lower_is_better else -1
@@ -173,6 +210,7 @@ def _ranking(content: Content, rows: Sequence[Row]) -> Ranking:
     return Ranking(
         data=rows[0].data,
         split=rows[0].split,
+        pretraining=pretraining,
         main_score=main,
         scores=names,
         lower_is_better=frozenset(content.lower_is_better),

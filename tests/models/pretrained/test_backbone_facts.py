@@ -11,7 +11,7 @@ timm = pytest.importorskip("timm")
 
 NAMES = sorted(backbone_facts())
 # The smallest image that a network can take is a matter of its strides.
-SIZES = {"inception_v3": 96}
+SIZES = {"inception_v3": 96, "vit_small_patch14_reg4_dinov2": 56}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import torch_generator
 from unseen.models import build_embedder
+from unseen.models.pretrained.weights import download
 from unseen.models.timm_backbone import find_cached_download, hub_is_reachable
-from unseen.models.weights import download
 
 timm = pytest.importorskip("timm")
 
@@ -67,7 +67,7 @@ def offline(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", refused)
     monkeypatch.setattr(socket, "create_connection", refused)
-    monkeypatch.setattr("unseen.models.weights.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("unseen.models.pretrained.weights.ANSWER_SECONDS", 0.2)
     monkeypatch.setattr("unseen.models.timm_backbone.ANSWER_SECONDS", 0.2)
 
 

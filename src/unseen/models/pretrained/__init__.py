@@ -1,0 +1,1 @@
+"""Pretrained weights: from files, from packages and from the hub, and what is known about them."""
