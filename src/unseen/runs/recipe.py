@@ -46,6 +46,7 @@ class Recipe(BaseModel):
     average           decay of a moving average of the weights, validated and kept in their place; None has none
     blend             share of the trained weights in the final ones, the rest are the weights before training; "auto":
                       the share of 0, 0.1, ..., 1 with the best validation score; None: the trained weights
+    compile           whether the backbone is compiled for training, which rounds differently
     choose_by         validation score whose best epoch provides the weights; "last" takes the last epoch
     choose_on         classes whose score chooses the epoch: "validation"; or "test", as some papers do, optimistic
     engine            what computes embeddings with fixed weights: "torch" or "onnx"; "auto" is resolved to one of
@@ -81,6 +82,7 @@ class Recipe(BaseModel):
     blend: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None
     clip_gradients: PositiveNumber | None
     autocast: bool
+    compile: bool
     engine: EngineName
     choose_by: str
     choose_on: Literal["validation", "test"]
@@ -93,6 +95,10 @@ class Recipe(BaseModel):
     def _check_combination(self) -> "Recipe":
         if self.cut is not None and self.depth != "top":
             raise ConfigError("run: cut applies to depth top only", got=self.depth, hint="Use --depth top.")
+        if self.compile and self.depth == "frozen":
+            raise ConfigError(
+                "run: at depth frozen there is no backbone to compile", hint="Leave out --compile, or use --depth top."
+            )
         if self.views > 1 and self.depth == "full":
             raise ConfigError(
                 "run: views apply to cached depths; at full every visit is a new view", hint="Use --depth top."
