@@ -52,7 +52,7 @@ def test_backbones_by_name_are_listed_with_origin_licence_and_whether_they_are_i
 
 def test_methods_and_named_recipes_are_listed():
     methods = {entry["name"]: entry for entry in json.loads(listed("methods", "--json"))}
-    assert {"plain", "uniform_prior", "mixup", "s2sd", "diva"} <= methods.keys()
+    assert {"plain", "classifier", "uniform_prior", "mixup", "s2sd", "diva"} <= methods.keys()
     assert "momentum" in [argument["name"] for argument in methods["diva"]["arguments"]]
     recipes = {entry["name"] for entry in json.loads(listed("recipe", "--json"))}
     assert {"r_contrastive", "r_triplet", "r_margin", "r_snr"} <= recipes

@@ -8,7 +8,7 @@ from unseen.core.config import Record, build, complete, read_yaml, record_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES
 from unseen.runs import prepare
-from unseen.studies import Plan, shipped_plans
+from unseen.studies import Plan, load_plan, shipped_plans
 
 FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 ELSEWHERE = {
@@ -50,7 +50,7 @@ def test_a_key_with_one_letter_changed_is_refused(path):
 
 @pytest.mark.parametrize("name", sorted(shipped_plans()))
 def test_a_plan_comes_back_the_same(name):
-    plan = Plan.from_mapping(read_yaml(shipped_plans()[name]))
+    plan = load_plan(name)
     assert Plan.from_mapping(plan.to_mapping()).to_mapping() == plan.to_mapping()
 
 

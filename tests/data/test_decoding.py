@@ -12,7 +12,7 @@ from PIL import Image, ImageFile
 
 from unseen.core.errors import DataError
 from unseen.data import decoding
-from unseen.data.decoding import decode
+from unseen.data.decoding import EncodedImage, decode
 
 
 def picture(height=37, width=53):
@@ -278,3 +278,51 @@ def test_decoding_in_threads_leaves_the_warnings_of_the_others_alone(tmp_path):
     assert {np.asarray(future.result()).tobytes() for future in decoded} == {np.asarray(decode(path)).tobytes()}
     assert heard.count("of the caller") == said
     assert [entry for entry in warnings.filters if entry not in filters] in ([], [decoding._PILLOW])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_size_is_known_before_decoding_and_is_that_of_the_upright_image(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "turned"
+    for form in ("JPEG", "PNG", "WEBP"):
+        path.write_bytes(encoded(Image.fromarray(picture(40, 90)), form, exif=exif))
+        size = EncodedImage(path).size
+        assert size == decode(path).size == ((40, 90) if orientation >= 5 else (90, 40))
+        if form == "JPEG":
+            assert EncodedImage(path).decode(4).image.size == (-(-size[0] // 4), -(-size[1] // 4))
+
+
+@pytest.mark.parametrize(("reduction", "factor"), [(1, 1), (2, 2), (3, 2), (4, 4), (7, 4), (8, 8), (100, 8)])
+@pytest.mark.parametrize("size", [(64, 96), (101, 103), (9, 300)])
+def test_a_jpeg_is_reduced_by_a_power_of_two_and_other_formats_are_not(tmp_path, reduction, factor, size):
+    path = tmp_path / "picture"
+    for mode in ("RGB", "L", "CMYK"):
+        path.write_bytes(encoded(Image.fromarray(picture(*size)).convert(mode), "JPEG", quality=95))
+        image, applied, _, _ = EncodedImage(path).decode(reduction)
+        assert applied == factor
+        assert image.mode == "RGB"
+        assert image.size == (-(-size[1] // factor), -(-size[0] // factor))
+    for form in ("PNG", "BMP", "WEBP"):
+        path.write_bytes(encoded(Image.fromarray(picture(*size)), form))
+        image, applied, _, _ = EncodedImage(path).decode(reduction)
+        assert (applied, image.size) == (1, (size[1], size[0]))
+
+
+@pytest.mark.parametrize("settings", [{}, {"progressive": True}])
+def test_a_cut_jpeg_is_refused_at_every_reduction(tmp_path, settings):
+    noise = np.random.default_rng(0).integers(0, 256, (80, 96, 3), np.uint8)
+    content = encoded(Image.fromarray(noise), "JPEG", **settings)
+    path = tmp_path / "cut.jpg"
+    for reduction in (2, 4, 8):
+        path.write_bytes(content)
+        whole = np.asarray(EncodedImage(path).decode(reduction).image)
+        refused = 0
+        for cut in np.linspace(0, len(content) - 1, 21).astype(int):
+            path.write_bytes(content[:cut])
+            try:
+                assert np.array_equal(np.asarray(EncodedImage(path).decode(reduction).image), whole), cut
+            except DataError as problem:
+                assert str(path) in problem.message
+                refused += 1
+        assert refused >= 20  # the closing marker may be missing without loss

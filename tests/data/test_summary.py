@@ -1,6 +1,7 @@
 """Counts of parts and sizes of images."""
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from tests.helpers.present import present
@@ -8,7 +9,7 @@ from unseen.data import split_catalogue
 from unseen.data.catalogue import Catalogue
 from unseen.data.item_readers import ImagesInMemory
 from unseen.data.sources.folder import folder
-from unseen.data.summary import PartSummary, image_sizes, summarize_parts
+from unseen.data.summary import PartSummary, describe_files, image_sizes, summarize_parts
 
 
 def in_memory(labels, **columns):
@@ -59,3 +60,36 @@ def test_what_has_no_files_has_no_sizes_of_files(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.png").write_bytes(b"broken")
     assert image_sizes(folder(str(tmp_path), small_classes="keep"), quiet=True) is None
+
+
+@pytest.mark.parametrize("quality", [10, 49, 50, 75, 80, 95, 99, 100])
+def test_the_quality_of_jpeg_files_is_read_from_their_tables(tmp_path, quality):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            Image.new("RGB", (40 + number, 30 + number)).save(tmp_path / name / f"{number}.jpg", quality=quality)
+    assert describe_files(folder(str(tmp_path))) == {
+        "format": "JPEG",
+        "shorter_side": 31,
+        "jpeg_quality": quality,
+        "sampled": 6,
+    }
+
+
+def test_files_of_another_format_have_no_quality_and_other_data_no_files(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            Image.new("RGB", (9, 5)).save(tmp_path / name / f"{number}.png")
+    described = present(describe_files(folder(str(tmp_path))))
+    assert (described["format"], described["jpeg_quality"]) == ("PNG", None)
+    assert describe_files(in_memory([0, 0, 1, 1])) is None
+
+
+def test_of_many_files_some_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("unseen.data.summary._SAMPLED", 3)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for number in range(4):
+            Image.new("RGB", (9, 5)).save(tmp_path / name / f"{number}.png")
+    assert present(describe_files(folder(str(tmp_path))))["sampled"] == 3

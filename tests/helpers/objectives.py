@@ -19,6 +19,8 @@ SMALL: dict[str, Record] = {
 """Settings that fit these sizes, by method."""
 
 CLASSES, WIDTH, EMBEDDING = 5, 6, 16
+MOST_CLASSES = 16
+"""Of the class vectors of a method: as many as a batch of any test has labels."""
 
 
 class Linear(Backbone):
@@ -49,6 +51,7 @@ def objective_of(name, *, loss="margin:miner=distance", seed=0, inputs=WIDTH, dt
     method_inputs = MethodInputs(
         model=model,
         new_loss=lambda width: build(REGISTRIES["loss"], loss, known | {"embedding_size": width}),
+        num_classes=MOST_CLASSES,
         example=lambda: torch.ones(1, inputs),
         seed=seed,
     )

@@ -17,7 +17,7 @@ from tests.helpers.small_runs import (
     write_images,
 )
 from unseen.core.errors import ConfigError, DataError
-from unseen.data import ItemKey
+from unseen.data import CatalogueDataset, ItemKey
 from unseen.data.row_cache import CachedRows
 from unseen.evaluation import evaluate
 from unseen.models import build_embedder, embed
@@ -99,10 +99,44 @@ def test_runs_of_any_seed_loss_and_split_share_a_cache_that_is_made_once(images,
     assert len(forwarded) == made
 
 
+SMALLER = {"model": "test_resnet", "transform": "crop:size=64,train_size=32"}
+
+
+@pytest.mark.parametrize("depth", [{"depth": "full"}, {"depth": "frozen", "views": 3}, {"depth": "top", "views": 3}])
+def test_training_crops_may_be_smaller_at_every_depth(images, tmp_path, depth, monkeypatch):
+    cut = {"cut": "layer3"} if depth["depth"] == "top" else {}
+    shapes: dict[bool, set[tuple[int, ...]]] = {True: set(), False: set()}
+    real = CatalogueDataset.__getitems__
+
+    def watching(items, keys):
+        batch = real(items, keys)
+        if not isinstance(items.catalogue.reader, CachedRows) and depth["depth"] != "full":
+            return batch  # on the way into the cache
+        shapes[keys[0].key is not None].add(tuple(batch.inputs.shape[1:]))
+        return batch
+
+    monkeypatch.setattr(CatalogueDataset, "__getitems__", watching)
+    run(settings_at(images, **depth, **cut) | SMALLER, tmp_path / "run", cache=tmp_path / "cache")
+    training, evaluation = shapes[True], shapes[False]
+    assert len(training) == len(evaluation) == 1
+    sides = {"full": (32, 64), "top": (4, 8)}.get(depth["depth"])
+    if sides is not None:
+        assert (training.pop()[-1], evaluation.pop()[-1]) == sides
+
+
+def test_smaller_training_crops_are_refused_where_there_are_none(images):
+    with pytest.raises(ConfigError, match="a single cached view is not augmented"):
+        prepare(settings_at(images, depth="frozen") | SMALLER)
+    prepare(settings_at(images, depth="frozen", loss=None) | SMALLER)
+    with pytest.raises(ConfigError, match="takes images of one size"):
+        prepare(settings_at(images) | {"transform": "crop:size=16,train_size=12"})
+
+
 CHANGES = {
     "weights": {"seed": 1},
     "architecture": {"model": "convnet:base=6"},
     "transform": {"transform": "crop:size=16,resize=18"},
+    "training size": {"transform": "crop:size=16,train_size=16"},
     "normalisation": {"transform": "crop:size=16,mean=[0,0,0]"},
     "cut": {"cut": "blocks.1"},
     "depth and type": {"depth": "frozen", "cut": None},

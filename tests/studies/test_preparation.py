@@ -6,10 +6,9 @@ import pytest
 import yaml
 
 from tests.helpers.many_groups import SIZES, grouped_catalogue, write_features
-from unseen.core.config import read_yaml
 from unseen.core.errors import ConfigError, DataError
 from unseen.shifts import read_ladder
-from unseen.studies import Plan, load_plan, plan_cells, prepare_study, shipped_plans
+from unseen.studies import Plan, load_plan, plan_cells, prepare_study
 from unseen.studies.preparation import LADDER
 
 BUILD = {"by": "groups", "rungs": 3}
@@ -114,7 +113,7 @@ def test_a_plan_is_prepared_with_its_ladder_and_a_stated_file_replaces_it(folder
 
 
 def test_the_demo_climbs_scripts_with_some_of_its_methods(folder):
-    content = read_yaml(shipped_plans()["demo"])
+    content = load_plan("demo-all").to_mapping()
     ladders = [label for label, record in content["splits"].items() if record["name"] == "ladder"]
     content["data"] = {"groups": f"features={folder / 'groups.npz'}"}
     content["splits"] = {label: content["splits"][label] for label in ladders}
@@ -129,7 +128,7 @@ def test_the_demo_climbs_scripts_with_some_of_its_methods(folder):
     assert {"untrained network"} < {cell.method for cell in cells}
 
 
-@pytest.mark.parametrize("name", ["demo", "capacity-glyphs", "ladder-frozen", "transfer"])
+@pytest.mark.parametrize("name", ["demo-all", "capacity-glyphs", "ladder-frozen", "transfer"])
 def test_loading_a_plan_reads_no_data_and_writes_nothing(tmp_path, monkeypatch, name):
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("loading a plan must not compute")

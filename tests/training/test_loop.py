@@ -34,6 +34,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "contrastive, sgd, clipped": {"loss": "contrastive", "optimizer": "sgd", "clip_gradients": 0.5, "schedule": "step"},
     "last epoch": {"loss": "normalized_softmax", "choose_by": "last"},
     "cross-batch memory": {"loss": "cross_batch_memory:loss=(triplet:miner=distance),size=32,start_step=3"},
+    "average and blend": {"loss": "multi_similarity", "average": 0.9, "blend": "auto"},
     "bfloat16": {"loss": "multi_similarity", "autocast": True},
 }
 
@@ -168,13 +169,13 @@ def test_a_non_finite_number_stops_the_run_before_the_step_and_names_the_batch(
 ):
     settings = poisoned_job(features, part, monkeypatch)
     weights = []
-    real = torch.optim.Adam.step
+    real = Adam._kind.step
 
     def counted(self, *arguments):
         weights.append(1)
         return real(self, *arguments)
 
-    monkeypatch.setattr(torch.optim.Adam, "step", counted)
+    monkeypatch.setattr(Adam._kind, "step", counted)
     with pytest.raises(NonFiniteError, match=f"step 3: ({named}).*batch: row"):
         run(settings, tmp_path / "run")
     assert len(weights) == 3
@@ -184,7 +185,7 @@ def test_a_non_finite_number_stops_the_run_before_the_step_and_names_the_batch(
 
 
 def test_a_non_finite_parameter_or_embedding_is_named(features, tmp_path, monkeypatch):
-    real = torch.optim.Adam.step
+    real = Adam._kind.step
     calls: list[int] = []
 
     def break_weights(self, *args):
@@ -194,7 +195,7 @@ def test_a_non_finite_parameter_or_embedding_is_named(features, tmp_path, monkey
             with torch.no_grad():
                 self.param_groups[0]["params"][0][0, 0] = torch.inf
 
-    monkeypatch.setattr(torch.optim.Adam, "step", break_weights)
+    monkeypatch.setattr(Adam._kind, "step", break_weights)
     with pytest.raises(NonFiniteError, match="step 2: parameter head.weight is not finite"):
         run(settings_for(features), tmp_path / "run")
 

@@ -16,6 +16,7 @@ def calibrate(
     rate: Annotated[
         float, typer.Option(help="False positive rate: share of negative pairs above the threshold.")
     ] = 1e-3,
+    engine: options.Engine = "auto",
     as_json: options.Json = False,
 ) -> None:
     """Print the similarity threshold at a chosen false positive rate, and its rates on held-out classes."""
@@ -24,7 +25,7 @@ def calibrate(
     from unseen.core.console import table
     from unseen.evaluation import calibrate as calibrate_threshold
 
-    embeddings, arguments, _, _ = read_target(target, labels)
+    embeddings, arguments, _, _ = read_target(target, labels, engine)
     result = calibrate_threshold(embeddings, arguments["labels"], false_positive_rate=rate)
     if as_json:
         typer.echo(json.dumps(asdict(result), indent=2))

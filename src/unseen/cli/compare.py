@@ -20,13 +20,14 @@ def compare(
     ks: Ks = "1,2,4,8",
     draws: Draws = 1000,
     memory: Memory = 500,
+    engine: options.Engine = "auto",
     as_json: options.Json = False,
 ) -> None:
     """Print the score differences of two models on the same test set, with paired intervals over classes."""
     from unseen.evaluation import compare as compare_scores
 
     _warn_of_different_pretraining(first, second)
-    evaluation = Evaluation(scores, without, ks, draws, memory)
+    evaluation = Evaluation(scores, without, ks, draws, memory, engine)
     comparison = compare_scores(evaluation.run(first, labels), evaluation.run(second, labels))
     if as_json:
         typer.echo(json.dumps({name: difference._asdict() for name, difference in comparison.items()}, indent=2))

@@ -13,6 +13,7 @@ def embed(
     out: Annotated[Path, typer.Option(help="The npz file to write.")],
     data: options.Data = None,
     side: Annotated[str, typer.Option(help="all, train, validation or test (of the run's own data)")] = "all",
+    engine: options.Engine = "auto",
     workers: options.Workers = 0,
 ) -> None:
     """Write features, labels and paths of the run's own data, or of other data, as an npz file."""
@@ -26,11 +27,13 @@ def embed(
     from unseen.core.files import write_bytes
     from unseen.data import load_catalogue
     from unseen.models import embed as embed_items
-    from unseen.runs import load_run, make_dataset
+    from unseen.models.engine import check_engine
+    from unseen.runs import engine_of_run, load_run, make_dataset
 
     check_choice("embed", "side", side, ("all", "train", "validation", "test"))
     if out.suffix != ".npz":
         raise ConfigError("embed: --out must end in .npz", got=str(out))
+    choice = check_engine(engine)
     prepared, dataset, model = load_run(run)
     catalogue = prepared.catalogue
     indices = np.arange(len(catalogue)) if side == "all" else getattr(prepared.split, side)
@@ -42,8 +45,10 @@ def embed(
         if dataset.input_shape != trained_shape:
             raise ConfigError(f"embed: the run was trained on inputs of shape {trained_shape}", got=dataset.input_shape)
         indices = np.arange(len(catalogue))
+    else:
+        choice = engine_of_run(prepared.recipe, choice)
     with progress_bar("embedding", total=len(indices)) as bar:
-        embeddings = embed_items(model, dataset, indices, workers=workers, progress=bar.set)
+        embeddings = embed_items(model, dataset, indices, engine=choice, workers=workers, progress=bar.set)
     names = np.array(catalogue.class_names, dtype=np.str_)[catalogue.labels[indices]]
     paths = np.array(catalogue.ids, dtype=np.str_)[indices]
     buffer = io.BytesIO()

@@ -31,10 +31,11 @@ def evaluate(
     ks: Ks = "1,2,4,8",
     draws: Draws = 1000,
     memory: Memory = 500,
+    engine: options.Engine = "auto",
     as_json: options.Json = False,
 ) -> None:
     """Print the scores of the papers, exact, with confidence intervals over classes."""
-    result = Evaluation(scores, without, ks, draws, memory).run(target, labels)
+    result = Evaluation(scores, without, ks, draws, memory, engine).run(target, labels)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=2))
     else:
@@ -49,13 +50,14 @@ class Evaluation(NamedTuple):
     ks: str
     draws: int
     memory: int
+    engine: str
 
     def run(self, target: Path, labels: Path | None) -> "Scores":
         """Evaluate the embeddings of a run or of a file."""
         from unseen.evaluation import Bootstrap, evaluate
 
         ks = parse_integers(self.ks)
-        embeddings, arguments, _, _ = read_target(target, labels)
+        embeddings, arguments, _, _ = read_target(target, labels, self.engine)
         bootstrap = Bootstrap(draws=self.draws) if self.draws else None
         return evaluate(
             embeddings,

@@ -18,13 +18,14 @@ def failures(
         float, typer.Option(help="Similarity above which two items count as near duplicates.")
     ] = 0.98,
     memory: Memory = 500,
+    engine: options.Engine = "auto",
     as_json: options.Json = False,
 ) -> None:
     """Print where a model fails: the worst queries, confused classes, near duplicates of different classes."""
     from unseen.core.console import table
     from unseen.evaluation import failures as find_failures
 
-    embeddings, arguments, class_names, item_names = read_target(target, labels)
+    embeddings, arguments, class_names, item_names = read_target(target, labels, engine)
     arguments.pop("super_labels", None)
     result = find_failures(embeddings, count=count, duplicate_similarity=duplicates, memory=memory, **arguments)
     if as_json:

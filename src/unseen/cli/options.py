@@ -21,6 +21,9 @@ Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm 
 Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size=32")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Cache = Annotated[Path | None, typer.Option(help="Cache folder for the depths top and frozen.")]
+Engine = Annotated[
+    str, typer.Option(help="What computes embeddings: torch, onnx (with the extra onnx), or auto: the run's own.")
+]
 Workers = Annotated[int, typer.Option(help="Processes that decode images (train) or run cells (study).")]
 
 
@@ -53,13 +56,26 @@ def _run_settings(
     ] = None,
     miner: Annotated[str | None, typer.Option(help="A miner for the loss: distance:upper_cutoff=1.4")] = None,
     method: Annotated[
-        str | None, typer.Option(help="An objective around the loss: s2sd, diva, mixup, uniform_prior")
+        str | None, typer.Option(help="An objective around the loss: classifier, s2sd, diva, mixup, uniform_prior")
     ] = None,
     sampler: Annotated[str | None, typer.Option(help="samples_per_class:batch_size=112,per_class=2")] = None,
     transform: Transform = None,
     optimizer: Annotated[str | None, typer.Option(help="adam:lr=1e-5, adamw, sgd")] = None,
     schedule: Annotated[str | None, typer.Option(help="constant, cosine:warmup=100, step:at=[0.6,0.85]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of training.")] = None,
+    head_epochs: Annotated[
+        int | None, typer.Option(help="Epochs that train the head alone, before those of --epochs.")
+    ] = None,
+    head_lr: Annotated[
+        float | None, typer.Option(help="Learning rate of the head; by default the optimizer's.")
+    ] = None,
+    average: Annotated[
+        float | None, typer.Option(help="Decay of a moving average of the weights: 0.99; 0 keeps the last weights.")
+    ] = None,
+    blend: Annotated[
+        str | None,
+        typer.Option(help="Share of the trained weights, 0 to 1, in a blend with those before training; auto or none"),
+    ] = None,
     embedding_size: Annotated[
         int | None, typer.Option(help="Embedding size; 0 uses the backbone's features without a head.")
     ] = None,
@@ -77,6 +93,10 @@ def _run_settings(
     ] = None,
     autocast: Annotated[
         bool | None, typer.Option(help="Use bfloat16 in the backbone where the device supports it.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="What computes embeddings with fixed weights: torch, onnx, or auto: the faster one."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
 ) -> None:
@@ -109,6 +129,17 @@ def _merge(config: object, options: Record) -> Record:
     stated = {name: value for name, value in options.items() if value is not None}
     if stated.get("loss") == "none":
         stated["loss"] = None
-    if stated.get("embedding_size") == 0:
-        stated["embedding_size"] = None
+    for key in ("embedding_size", "average"):
+        if stated.get(key) == 0:
+            stated[key] = None
+    if "blend" in stated:
+        stated["blend"] = _number_or_name(stated["blend"])
     return {**settings.get("recipe", settings), **stated}
+
+
+def _number_or_name(text: str) -> float | str | None:
+    """The value of an option that takes a number or a name; "none" is None."""
+    try:
+        return float(text)
+    except ValueError:
+        return None if text == "none" else text

@@ -35,6 +35,7 @@ def shift_check(
     shots: Annotated[int, typer.Option(help="Images per class for few-shot adaptation: 2, 5 or 10.")] = 5,
     episodes: Annotated[int, typer.Option(help="Episodes of few-shot adaptation; 0 for none.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
+    engine: options.Engine = "auto",
     workers: options.Workers = 0,
     cache: options.Cache = None,
     as_json: options.Json = False,
@@ -69,7 +70,7 @@ def shift_check(
         classes=classes, dimensions=dimensions, rungs=rungs, shots=shots, episodes=episodes, seed=seed
     )
     compared = ShiftCheckData(train, test, labelled)
-    data = compared_features(compared, settings=stated, run=run, cache=cache, workers=workers)
+    data = compared_features(compared, settings=stated, run=run, engine=engine, cache=cache, workers=workers)
     with progress_bar("checking", total=1) as bar:
         result = check_shift(data, settings, progress=bar.set)
     # The picture is written last and in one step: an interrupted check leaves no file.

@@ -30,14 +30,14 @@ class Target(NamedTuple):
     item_names: Sequence[str] | None = None
 
 
-def read_target(path: Path, labels: Path | None = None) -> Target:
-    """The embeddings of a run's test set, or those in a file."""
+def read_target(path: Path, labels: Path | None = None, engine: str = "auto") -> Target:
+    """The embeddings of a run's test set, computed by an engine, or those in a file."""
     if labels is not None and path.suffix != ".npy":
         raise ConfigError(
             "--labels belongs to an npy file", got=str(path), hint="Leave --labels out for an npz file or a run."
         )
     if path.is_dir():
-        return _from_run(path)
+        return _from_run(path, engine)
     if path.suffix == ".npy":
         from unseen.evaluation.files import read_labels, read_mapped
 
@@ -45,14 +45,16 @@ def read_target(path: Path, labels: Path | None = None) -> Target:
     return _from_npz(path)
 
 
-def _from_run(folder: Path) -> Target:
+def _from_run(folder: Path, engine: str) -> Target:
     from unseen.models import embed
-    from unseen.runs import evaluation_arguments, load_run
+    from unseen.models.engine import check_engine
+    from unseen.runs import engine_of_run, evaluation_arguments, load_run
 
+    choice = check_engine(engine)
     prepared, dataset, model = load_run(folder)
     catalogue, test = prepared.catalogue, prepared.split.test
     return Target(
-        embed(model, dataset, test),
+        embed(model, dataset, test, engine=engine_of_run(prepared.recipe, choice)),
         evaluation_arguments(catalogue, prepared.split),
         catalogue.class_names,
         [catalogue.ids[index] for index in test],

@@ -61,6 +61,8 @@ def train(
         screen.print(
             "no epoch was better on the validation classes than the start: these are the weights before training"
         )
+    if result["blend"] is not None and result["blend"]["scores"] is not None:
+        screen.print(f"blend chosen on the validation classes: {result['blend']['share']:g} of the trained weights")
     scores = Scores.from_dict(result["scores"])
     screen.print(f"{recipe.label} on {scores.classes:,} unseen classes of {recipe.data['name']}")
     screen.print(scores.table())

@@ -12,10 +12,10 @@ _NEVER, _MEGABYTE = 2**31 - 1, 2**20
 def keep_freed_memory() -> bool:
     """Tell glibc to reuse freed memory instead of returning it to the kernel; returns whether it agreed.
 
-        A network allocates and frees the same large tensors in every batch. glibc maps each of them anew, and the kernel
-        clears every page again: on a CPU this takes as long as the computation itself. The price is that a process holds on
-    to its peak of memory until it ends.
-        Other C libraries (musl, macOS, Windows) have no such option and are left alone.
+    A network allocates and frees the same large tensors in every batch. glibc maps each of them anew, and the kernel
+    clears every page again: on a CPU this takes as long as the computation itself. The price is that a process holds on
+    to its peak of memory until it ends. Other C libraries (musl, macOS, Windows) have no such option and are left
+    alone.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

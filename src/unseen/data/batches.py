@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from unseen.core.checks import check_count
 from unseen.core.errors import ConfigError, DataError, UnseenError
@@ -20,7 +20,7 @@ from unseen.core.randomness import torch_generator
 from unseen.data.catalogue import Catalogue
 from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
 from unseen.data.row_cache import CachedRows
-from unseen.data.transforms import Transform
+from unseen.data.transforms import Transform, ViewTransform
 
 Key = TypeVar("Key", contravariant=True)
 Loaded = TypeVar("Loaded", covariant=True)
@@ -71,6 +71,8 @@ class CatalogueDataset(Dataset[Batch]):
     image files         verified to be unchanged, decoded as RGB and put through the transform
     ==================  ===================================================================================
 
+    A transformed batch is in memory as (B, H, W, 3), torch's `channels_last`.
+
     Raises:  `ConfigError` for files without and features with a transform; `DataError` for a file that changed
              or cannot be decoded
     """
@@ -120,6 +122,10 @@ class CatalogueDataset(Dataset[Batch]):
         reader = self.catalogue.reader
         if isinstance(reader, ImageFiles):
             reader.verify(item_key.index)
+            if isinstance(transform, ViewTransform) and transform.draft:
+                encoded = reader.encoded(item_key.index)
+                view = transform.view(encoded.size, item_key.key)
+                return transform.tensor(encoded.decode(view.reduction), view)
         image = reader.image(item_key.index)
         assert image is not None, "only images have a transform"
         return transform(image, item_key.key)
@@ -264,4 +270,11 @@ def _stacked(images: list[Tensor]) -> Tensor:
             got=sorted(shapes)[:3],
             hint="Set the size of the transform (plain:size=64).",
         )
-    return default_collate(images)  # stacks; in a loader worker directly into shared memory, which saves a copy
+    # In memory as (B, H, W, 3), the format in which convolutions on CPUs are fastest.
+    rows = [image.permute(1, 2, 0) for image in images]
+    if get_worker_info() is not None:
+        stacked: Tensor = default_collate(rows)  # directly into shared memory, which saves a copy
+    else:
+        # torch would start computing threads for this loader thread, which compete with those of the network.
+        stacked = torch.from_numpy(np.stack([row.numpy() for row in rows]))
+    return stacked.permute(0, 3, 1, 2)

@@ -13,7 +13,7 @@ from unseen.core.errors import DataError
 from unseen.core.files import read_json, write_json
 from unseen.core.folders import cache_folder
 from unseen.data.catalogue import Kind
-from unseen.data.decoding import decode
+from unseen.data.decoding import EncodedImage, decode
 
 
 def hash_of_array(array: np.ndarray) -> str:
@@ -104,6 +104,10 @@ class ImageFiles:
         """Raise `DataError` if the file's size or modification time changed since the reader was made."""
         if self._size_and_time(index) != (self.sizes[index], self.times[index]):
             raise DataError(f"{self.path(index)} changed after the data was read", hint="Start a new run.")
+
+    def encoded(self, index: int) -> EncodedImage:
+        """Return the item before its pixels are decoded; `DataError` if it is no image."""
+        return EncodedImage(self.path(index))
 
     def image(self, index: int) -> Image.Image:
         """Return the item as an RGB image; `DataError` if it cannot be decoded completely."""

@@ -100,8 +100,8 @@ class CachedRows:
     """Reads items from cached rows: one plain view of every item, and augmented views of some.
 
     `plain` has one row per item of `origin` without augmentation, filled in at `indices`; each array of `views` has one
-    per augmented item, filled in at `augmented`. Evaluation uses the plain view. Training uses all views; the item's
-    random key selects one.
+    per augmented item, filled in at `augmented`. Evaluation uses the plain view. Training uses all views of one shape,
+    so the plain view only if the augmented views have its shape; the item's random key selects one.
     """
 
     kind: Kind = "features"
@@ -134,11 +134,13 @@ class CachedRows:
 
     def rows(self, indices: np.ndarray, keys: Sequence[int | None]) -> np.ndarray:
         """Return the rows of these items: of the view that the key selects, of the plain view for None."""
-        count = len(self.views) + 1
-        view = np.array([0 if key is None else key % count for key in keys], np.int64)
-        selected = np.empty((len(indices), *self.plain.shape[1:]), self.plain.dtype)
-        for number, rows in enumerate((self.plain, *self.views)):
-            is_here = view == number
+        first = int(any(rows.shape != self.plain.shape for rows in self.views))
+        count = len(self.views) + 1 - first
+        view = np.array([0 if key is None else first + key % count for key in keys], np.int64)
+        shape = (self.plain, *self.views)[view.max(initial=0)].shape[1:]
+        selected = np.empty((len(indices), *shape), self.plain.dtype)
+        for number in np.unique(view).tolist():
+            rows, is_here = (self.plain, *self.views)[number], view == number
             assert self._is_filled[min(number, 1), indices[is_here]].all(), "an item is not in the cache"
             selected[is_here] = rows[indices[is_here]]
         return selected

@@ -6,8 +6,9 @@ from unseen.core.checks import check_above, check_at_least, check_between, check
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.functional import cosines_from_products, inner_products, log1p_sum_exp, masked_mean
+from unseen.pairs.functional.small import is_small
 from unseen.pairs.pairs import Pairs
-from unseen.pairs.positive_sampling import DrawnPairs, draw_positives, n_pair_terms
+from unseen.pairs.positive_sampling import DrawnPairs, draw_positives, n_pair_terms, small_n_pair
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
@@ -25,6 +26,10 @@ def angular(
     """N-pair part, angular part and length penalty; see `Angular` for the formula."""
     rows = limited(pairs.embeddings)
     products = raw_products(rows, pairs)
+    steepness = math.tan(math.radians(angle_degrees)) ** 2
+    if pairs.is_self and exponent_limit is None and is_small(products):
+        value = small_n_pair(products, drawn, angle=(steepness, angular_weight), penalty=(nu, regularizer))
+        return LossOutput(value, drawn.is_anchor, drawn.is_anchor)
     n_pair_part = n_pair_terms(products, drawn, exponent_limit=exponent_limit)
     if pairs.is_self:  # one product serves both parts: the cosines are the products with the lengths divided out
         cosines = cosines_from_products(products)
@@ -33,7 +38,6 @@ def angular(
         cosines = pairs.similarity
         partners = pairs.ref_normalized.index_select(0, drawn.column.squeeze(1))
         both = inner_products(pairs.normalized + partners, pairs.ref_normalized)
-    steepness = math.tan(math.radians(angle_degrees)) ** 2
     own = 2 * (1 + steepness) * cosines.gather(1, drawn.column)
     angular_part = log1p_sum_exp(4 * steepness * both, drawn.negative, center=own)
     value = masked_mean(n_pair_part + angular_weight * angular_part, drawn.is_anchor)

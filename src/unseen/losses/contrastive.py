@@ -5,7 +5,7 @@ import torch
 from unseen.core.checks import check_above, check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import pair_hinges
+from unseen.pairs.functional import listed_pair_hinges, pair_hinges
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -16,10 +16,9 @@ def contrastive(
 ) -> LossOutput:
     """Contrastive loss over the chosen pairs; see `Contrastive` for the formula."""
     if isinstance(chosen, Triplets):
-        near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
-        hinge = torch.stack((near - positive_margin, negative_margin - far)).relu()
-        value = (hinge.square() / 2 if squared else hinge).sum() / max(1, len(near))
-        return LossOutput(value, hinge.numel(), hinge.count_nonzero())
+        bounds, num_triplets = (positive_margin, negative_margin), len(chosen.anchor)
+        listed = listed_pair_hinges(pairs.similarity, chosen, bounds=bounds, squared=squared)
+        return LossOutput(listed.total / max(1, num_triplets), 2 * num_triplets, listed.num_active)
     hinges = pair_hinges(pairs.distance, chosen, near=positive_margin, far=negative_margin, squared=squared)
     num_pairs = torch.stack(counts_of(pairs, chosen)).sum(1)  # positive, negative
     value = (hinges.total.sum(1) / num_pairs.clamp(min=1)).sum()

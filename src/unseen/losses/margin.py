@@ -10,7 +10,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.losses.proxies import check_classes
-from unseen.pairs.functional import pair_hinges
+from unseen.pairs.functional import at_least_one, listed_pair_hinges, pair_hinges
 from unseen.pairs.pair_terms import counts_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.parameters import ParameterGroup
@@ -20,22 +20,27 @@ Normalizer = Literal["active_pairs", "active_triplets", "none"]
 
 
 def margin(
-    pairs: Pairs, chosen: Triplets | PairMasks, *, boundary: Tensor, margin: float, nu: float, normalizer: Normalizer
+    pairs: Pairs,
+    chosen: Triplets | PairMasks,
+    *,
+    boundary: Tensor | float,
+    margin: float,
+    nu: float,
+    normalizer: Normalizer,
 ) -> LossOutput:
     """Margin loss over the chosen triplets, or all that the chosen pairs form; see `Margin` for the formula.
 
-    `boundary` is beta: a scalar, or a vector with one number per anchor.
+    `boundary` is beta: a number, or a vector with one number per anchor.
     """
     if isinstance(chosen, Triplets):
-        beta = boundary if boundary.ndim == 0 else boundary[chosen.anchor]
-        near, far = pairs.distance_at(chosen.anchor, torch.stack((chosen.positive, chosen.negative)))
-        hinge = (torch.stack((near - beta, beta - far)) + margin).relu()
-        total, is_active = hinge.sum(), hinge > 0
+        beta = boundary[chosen.anchor] if isinstance(boundary, Tensor) and boundary.ndim else boundary
+        total, num_active_pairs, num_active = listed_pair_hinges(
+            pairs.similarity, chosen, bounds=(beta, beta), slack=margin
+        )
         num_triplets: Tensor | int = len(chosen.anchor)
-        num_active, num_active_pairs = is_active.any(0).sum(), is_active.sum()
-        sum_of_beta = beta * num_triplets if beta.ndim == 0 else beta.sum()
+        sum_of_beta = beta.sum() if isinstance(beta, Tensor) and beta.ndim else beta * num_triplets
     else:
-        beta = boundary if boundary.ndim == 0 else boundary.unsqueeze(1)
+        beta = boundary.unsqueeze(1) if isinstance(boundary, Tensor) and boundary.ndim else boundary
         hinges = pair_hinges(pairs.distance, chosen, near=beta - margin, far=beta + margin)
         # A positive pair is in as many triplets as its anchor has negatives, and the other way round.
         positives, negatives = counts_of(pairs, chosen)
@@ -47,7 +52,7 @@ def margin(
         num_active_pairs = (active * num_partners).sum()
         sum_of_beta = (boundary * triplets).sum()
     counts = {"active_pairs": num_active_pairs, "active_triplets": num_active}
-    value = total if normalizer == "none" else total / counts[normalizer].clamp(min=1)
+    value = total if normalizer == "none" else total / at_least_one(counts[normalizer])
     return LossOutput(value + nu * sum_of_beta if nu else value, num_triplets, num_active)
 
 
@@ -123,9 +128,9 @@ class Margin(PairLoss):
             return []
         return [{"params": [self.boundary], "lr": self.beta_lr, "weight_decay": 0.0}]
 
-    def _boundary_of(self, pairs: Pairs) -> Tensor:
+    def _boundary_of(self, pairs: Pairs) -> Tensor | float:
         if self.beta_mode == "constant":
-            return torch.tensor(float(self.beta), dtype=pairs.embeddings.dtype)
+            return self.beta
         boundary = self.boundary.to(pairs.embeddings.dtype)
         if self.beta_mode == "global":
             return boundary

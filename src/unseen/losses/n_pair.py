@@ -4,8 +4,9 @@ from unseen.core.checks import check_at_least, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
 from unseen.pairs.functional import masked_mean
+from unseen.pairs.functional.small import is_small
 from unseen.pairs.pairs import Pairs
-from unseen.pairs.positive_sampling import DrawnPairs, draw_positives, n_pair_terms
+from unseen.pairs.positive_sampling import DrawnPairs, draw_positives, n_pair_terms, small_n_pair
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 from unseen.pairs.unnormalized import Regularizer, length_penalty, limited, raw_products
 
@@ -24,7 +25,11 @@ def n_pair(
     `exponent_limit` clamps the differences of products on both sides.
     """
     rows = limited(pairs.embeddings if embedding_divisor == 1 else pairs.embeddings / embedding_divisor)
-    terms = n_pair_terms(raw_products(rows, pairs, embedding_divisor), drawn, exponent_limit=exponent_limit)
+    products = raw_products(rows, pairs, embedding_divisor)
+    if pairs.is_self and exponent_limit is None and is_small(products):
+        value = small_n_pair(products, drawn, angle=None, penalty=(nu, regularizer))
+        return LossOutput(value, drawn.is_anchor, drawn.is_anchor)
+    terms = n_pair_terms(products, drawn, exponent_limit=exponent_limit)
     value = masked_mean(terms, drawn.is_anchor)
     if nu:
         value = value + nu * length_penalty(rows, regularizer) * drawn.is_anchor.any()

@@ -7,7 +7,8 @@ from unseen.core.checks import check_at_least
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import Hinges, PairClasses, disjoint_hinges, triplet_hinges
+from unseen.pairs.functional import PairClasses, at_least_one, disjoint_hinges, listed_comparisons, triplet_hinges
+from unseen.pairs.functional.small import flags, is_small
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -21,14 +22,10 @@ def quadruplet(
     """
     if isinstance(chosen, Triplets):
         fourth, has_fourth = fourth_samples(pairs, chosen, key_from_torch() if key is None else key)
-        near, far, apart = pairs.distance_at(
-            torch.stack((chosen.anchor, chosen.anchor, fourth)),
-            torch.stack((chosen.positive, chosen.negative, chosen.negative)),
-        )
-        first_hinge = (near - far + margin).relu()
-        second_hinge = (near - apart + second_margin).relu() * has_fourth
-        first = Hinges(first_hinge.sum(), torch.tensor(len(near)), first_hinge.count_nonzero())
-        second = Hinges(second_hinge.sum(), has_fourth.sum(), second_hinge.count_nonzero())
+        near, far = (chosen.anchor, chosen.positive), (chosen.anchor, chosen.negative)
+        first = listed_comparisons(pairs.similarity, near, far, margin=margin)
+        apart = (fourth, chosen.negative)
+        second = listed_comparisons(pairs.similarity, near, apart, margin=second_margin, is_counted=has_fourth)
     else:
         first = triplet_hinges(pairs.distance, chosen.positive, chosen.negative, margin)
         classes = torch.cat((pairs.labels, pairs.ref_labels)).unique(return_inverse=True)[1]
@@ -39,7 +36,7 @@ def quadruplet(
             PairClasses(classes[: len(pairs)], classes[len(pairs) :]),
             second_margin,
         )
-    value = first.total / first.num_terms.clamp(min=1) + second.total / second.num_terms.clamp(min=1)
+    value = first.total / at_least_one(first.num_terms) + second.total / at_least_one(second.num_terms)
     return LossOutput(value, first.num_terms + second.num_terms, first.num_active + second.num_active)
 
 
@@ -48,6 +45,18 @@ def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, 
 
     Sorted by class, the two classes to avoid are two blocks: an index among all other rows is moved past them.
     """
+    numbers = torch.rand(
+        len(triplets.anchor), generator=torch_generator(derive(key, "fourth sample")), dtype=torch.float64
+    )
+    numbers.mul_(1 - 2**-40)  # slightly below 1, so that number x num_left never rounds up to num_left
+    if is_small(pairs.same, torch.bool):
+        from unseen.pairs.kernels.classes import third_class_rows
+
+        labels, ref_labels = pairs.labels.contiguous().numpy(), pairs.ref_labels.contiguous().numpy()
+        rows, is_found = torch.empty_like(triplets.anchor), torch.empty(len(numbers), dtype=torch.bool)
+        ends = torch.stack((triplets.anchor, triplets.negative)).numpy()
+        third_class_rows(labels, ref_labels, ends, numbers.numpy(), rows.numpy(), flags(is_found))
+        return rows, is_found
     inverse = torch.cat((pairs.labels, pairs.ref_labels)).unique(return_inverse=True)[1]
     # Classes in order of appearance, so that the draw does not depend on their labels.
     appears = torch.full_like(inverse, len(inverse))
@@ -60,9 +69,7 @@ def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, 
     size = torch.searchsorted(labels, blocks, right=True) - start
     size[1] *= first != second  # triplets (a, a, p) avoid one class only
     num_left = len(labels) - size.sum(0)
-    numbers = torch.rand(len(first), generator=torch_generator(derive(key, "fourth sample")), dtype=torch.float64)
-    # Slightly below 1, so that number x num_left never rounds up to num_left.
-    position = (numbers.mul_(1 - 2**-40).to(num_left.device) * num_left).long()
+    position = (numbers.to(num_left.device) * num_left).long()
     for block in range(2):
         position += (position >= start[block]) * size[block]
     return order[position.clamp_(max=len(labels) - 1)], num_left > 0

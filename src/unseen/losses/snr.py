@@ -3,13 +3,24 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unseen.core.checks import check_above, check_at_least
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import SHORTEST, Hinges, first_order, inner_products, masked_mean, triplet_hinges
+from unseen.pairs.functional import (
+    SHORTEST,
+    Hinges,
+    at_least_one,
+    first_order,
+    inner_products,
+    masked_mean,
+    triplet_hinges,
+    with_gradients,
+)
+from unseen.pairs.functional.small import floats, is_small
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -41,6 +52,9 @@ def signals_of(embeddings: Tensor) -> Signals:
 class _Signals(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        context.is_small = is_small(embeddings.detach())
+        if context.is_small:
+            return _Signals.small_forward(context, embeddings)
         # Scaled first, so that neither the mean nor a square overflows.
         largest = embeddings.abs().amax(1, keepdim=True).clamp_(min=SHORTEST)
         direction, size = embeddings / largest, embeddings.shape[1]
@@ -63,6 +77,8 @@ class _Signals(torch.autograd.Function):
     @staticmethod
     @first_order("SNR")
     def backward(context: Any, to_direction: Tensor, to_log_spread: Tensor, to_lean: Tensor, _: Any) -> Tensor:
+        if context.is_small:
+            return _Signals.small_backward(context, to_direction, torch.stack((to_log_spread, to_lean)))
         direction, largest, mean, length, inverse, whole, lean = context.saved_tensors
         # A row is f = length direction + mean; the sum of f / |f| has the slope (1 - sum f / |f|) / |f|.
         pressure, tilt = to_lean.unsqueeze(1) / whole, lean / whole
@@ -71,6 +87,31 @@ class _Signals(torch.autograd.Function):
         gradient.addcmul_(direction, along * inverse + pressure * tilt * length, value=-1)
         gradient += pressure * (1 - tilt * mean) - gradient.mean(1, keepdim=True)
         return gradient.div_(largest)
+
+    @staticmethod
+    def small_forward(context: Any, embeddings: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The same by compiled loops."""
+        from unseen.pairs.kernels.signals import centre_rows
+
+        direction, kept = torch.empty_like(embeddings), embeddings.new_empty(6, len(embeddings))
+        flattest = np.float32(8 * torch.finfo(embeddings.dtype).eps)
+        centre_rows(floats(embeddings), np.float32(SHORTEST), flattest, direction.numpy(), kept.numpy())
+        largest, _, length, inverse, _, lean = kept
+        is_varied = inverse > 0
+        log_spread = (length.log() + largest.log()).masked_fill_(~is_varied, NO_SPREAD)
+        context.save_for_backward(direction, kept)
+        context.mark_non_differentiable(is_varied)
+        return direction, log_spread, lean.clone(), is_varied
+
+    @staticmethod
+    def small_backward(context: Any, to_direction: Tensor, to_numbers: Tensor) -> Tensor:
+        """The same by compiled loops."""
+        from unseen.pairs.kernels.signals import centred_gradient
+
+        direction, kept = context.saved_tensors
+        gradient = torch.empty_like(direction)
+        centred_gradient(floats(to_direction), floats(to_numbers), floats(direction), floats(kept), gradient.numpy())
+        return gradient
 
 
 def noise_to_signal(correlation: Tensor, log_anchor: Tensor, log_other: Tensor) -> Tensor:
@@ -84,6 +125,8 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
     signals = signals_of(pairs.embeddings)
     others = signals if pairs.is_self else signals_of(pairs.ref_embeddings)
     correlation = inner_products(signals.direction, others.direction)
+    if isinstance(chosen, Triplets) and pairs.is_self and is_small(correlation):
+        return _small_snr(signals, correlation, torch.stack(chosen), margin, regularization)
     if isinstance(chosen, Triplets):
         columns = torch.stack((chosen.positive, chosen.negative))
         near, far = noise_to_signal(
@@ -100,10 +143,32 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
         noise = noise_to_signal(correlation, signals.log_spread.unsqueeze(1), others.log_spread)
         positive, negative = (mask & is_anchor.unsqueeze(1) for mask in chosen)
         hinges = triplet_hinges(noise, positive, negative, margin)
-    value = hinges.total / hinges.num_active.clamp(min=1)
+    value = hinges.total / at_least_one(hinges.num_active)
     if regularization:
         value = value + regularization * masked_mean(signals.coordinate_sum.abs(), is_anchor)
     return LossOutput(value, hinges.num_terms, hinges.num_active)
+
+
+def _small_snr(
+    signals: Signals, correlation: Tensor, triplets: Tensor, margin: float, regularization: float
+) -> LossOutput:
+    """The loss over triplets of a batch by a compiled loop."""
+    from unseen.pairs.kernels.signals import hinge_ratios
+
+    slope, spreads = torch.zeros_like(correlation), correlation.new_zeros(4, len(correlation))
+    spreads[0], spreads[1] = signals.log_spread.detach(), signals.is_varied
+    total, num_used, num_active = hinge_ratios(
+        floats(correlation), triplets.numpy(), spreads.numpy(), margin, LARGEST_LOG_RATIO, slope.numpy()
+    )
+    sums, is_anchor = signals.coordinate_sum.detach(), spreads[3]
+    weight = regularization / max(1, int(is_anchor.sum()))
+    value = total / max(1, num_active) + weight * torch.dot(sums.abs(), is_anchor)
+    sources = [
+        (correlation, slope.div_(max(1, num_active))),
+        (signals.log_spread, spreads[2].div_(max(1, num_active))),
+        (signals.coordinate_sum, sums.sign().mul_(is_anchor).mul_(weight)),
+    ]
+    return LossOutput(with_gradients(value, sources), num_used, num_active)
 
 
 @loss("snr")

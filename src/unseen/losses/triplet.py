@@ -2,12 +2,10 @@
 
 from typing import Literal
 
-import torch
-
 from unseen.core.checks import check_above, check_choice
 from unseen.core.registry import loss
 from unseen.losses.base import PairLoss
-from unseen.pairs.functional import Hinges, triplet_hinges
+from unseen.pairs.functional import Measure, at_least_one, listed_comparisons, triplet_hinges
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
 
@@ -17,15 +15,14 @@ def triplet(
 ) -> LossOutput:
     """Triplet loss over the chosen triplets, or all that the chosen pairs form; see `Triplet` for the formula."""
     if isinstance(chosen, Triplets):
-        columns = torch.stack((chosen.positive, chosen.negative))
-        near, far = (pairs.squared_distance_at if squared else pairs.distance_at)(chosen.anchor, columns)
-        hinge = (near - far + margin).relu()
-        hinges = Hinges(hinge.sum(), torch.tensor(len(hinge)), hinge.count_nonzero())
+        near, far = (chosen.anchor, chosen.positive), (chosen.anchor, chosen.negative)
+        measure: Measure = "squared" if squared else "distance"
+        hinges = listed_comparisons(pairs.similarity, near, far, margin=margin, measure=measure)
     else:
         distance = pairs.squared_distance if squared else pairs.distance
         hinges = triplet_hinges(distance, chosen.positive, chosen.negative, margin)
     count = hinges.num_active if reduction == "active" else hinges.num_terms
-    return LossOutput(hinges.total / count.clamp(min=1), hinges.num_terms, hinges.num_active)
+    return LossOutput(hinges.total / at_least_one(count), hinges.num_terms, hinges.num_active)
 
 
 @loss("triplet")

@@ -1,5 +1,6 @@
 """Methods: training objectives beyond one loss on one linear head."""
 
+from unseen.methods.classifier import Classifier as Classifier
 from unseen.methods.diva import DiVA as DiVA
 from unseen.methods.mixup import ManifoldMixup as ManifoldMixup
 from unseen.methods.objective import ForwardOutput as ForwardOutput

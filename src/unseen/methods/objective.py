@@ -26,6 +26,7 @@ class MethodInputs:
     ===========  =============================================================================================
     model        the trained part of the model, with the head that the method declared
     new_loss     returns a new loss of the run, with its own parameters, for embeddings of a width
+    num_classes  number of training classes; labels are 0 to num_classes - 1
     example      returns one input of the model, for methods that have to trace it
     seed         seed of every random initialization
     ===========  =============================================================================================
@@ -33,6 +34,7 @@ class MethodInputs:
 
     model: Embedder
     new_loss: Callable[[int], nn.Module]
+    num_classes: int
     example: Callable[[], Tensor]
     seed: int
 

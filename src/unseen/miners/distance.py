@@ -1,11 +1,13 @@
 """Distance-weighted sampling: negatives drawn so that all distances are about equally likely."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unseen.core.checks import check_between, check_count
 from unseen.core.errors import ConfigError
 from unseen.core.registry import miner
+from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.pairs import Pairs, pairs_of
 from unseen.pairs.random_choice import draw, draw_distinct, gumbel_numbers, triplets_of, uniform_numbers
 from unseen.pairs.tuples import PairIndices, PairMasks, Triplets
@@ -70,6 +72,8 @@ class DistanceWeighted:
 
     def weights(self, pairs: Pairs) -> Tensor:
         """The sampling weight of every pair, 0 for pairs that are never drawn; the largest weight per anchor is 1."""
+        if is_small(pairs.similarity):
+            return self._small_weights(pairs)
         is_excluded = pairs.same
         if self.upper_cutoff is not None:
             is_excluded = is_excluded | (pairs.similarity < 1 - self.upper_cutoff**2 / 2)
@@ -80,6 +84,21 @@ class DistanceWeighted:
         if largest.amin().item() > -torch.inf:
             return weights
         return torch.where(largest == -torch.inf, pairs.negative.to(weights.dtype), weights)
+
+    def _small_weights(self, pairs: Pairs) -> Tensor:
+        """The same numbers, to the bit, by compiled loops; logarithms and exponentials are those of torch."""
+        from unseen.pairs.kernels.draws import clear_excluded, density_factors, log_weights
+
+        similarity, same = floats(pairs.similarity), flags(pairs.same)
+        factors, is_fallback = torch.empty(2, *similarity.shape), np.empty(len(similarity), np.uint8)
+        numbers = factors.numpy()
+        density_factors(similarity, np.float32(1 - self.lower_cutoff**2 / 2), numbers)
+        factors.log_()
+        lowest = np.float32(-np.inf if self.upper_cutoff is None else 1 - self.upper_cutoff**2 / 2)
+        log_weights(numbers, np.float32((3 - pairs.width) / 2), same, similarity, lowest, is_fallback)
+        weights = factors[0].exp_()
+        clear_excluded(numbers[0], same, similarity, lowest, is_fallback)
+        return weights
 
 
 @miner("distance_pairs")

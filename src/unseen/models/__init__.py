@@ -13,6 +13,7 @@ from unseen.models.embedder import Embedder as Embedder
 from unseen.models.embedder import build_embedder as build_embedder
 from unseen.models.embedder import embed as embed
 from unseen.models.embedder import model_record as model_record
+from unseen.models.engine import Engine as Engine
 from unseen.models.googlenet import GoogLeNet as GoogLeNet
 from unseen.models.heads import ConcatenatedHeads as ConcatenatedHeads
 from unseen.models.heads import initialize_linear_head as initialize_linear_head

@@ -13,13 +13,14 @@ from torch import nn
 import unseen
 from unseen.core.config import Record
 from unseen.core.randomness import derive
-from unseen.data.batches import CatalogueDataset, ItemKey, make_loader
+from unseen.data.batches import CatalogueDataset, ItemKey
 from unseen.data.row_cache import CachedRows, RowCache, cached_rows
-from unseen.models.embedder import device_of
+from unseen.models.engine import Engine, EngineName, device_of
 
 # Incremented when this file changes the content of a cache.
-_CODE = 2
+_CODE = 3
 _LIBRARIES = ("torch", "timm", "torchvision", "pillow")
+_ONNX_LIBRARIES = ("onnxruntime", "onnx", "onnxscript")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class OutputCache:
     made_by: Record  # what determines the outputs beside catalogue and code versions: weights, transform, cut
     dtype: str  # NumPy name of the stored type
     description: str  # for messages: "pooled features"
+    engine: EngineName = "torch"  # that computes them
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,23 @@ def cached_dataset(
     A view depends only on the item and the number of the view, and a cache has a row for every item: runs of any seed
     and split share it.
     """
-    network.eval()
-    with torch.inference_mode():
-        example = dataset[ItemKey(int(selection.indices[0]), None)].inputs.to(device_of(network))
-        shape = tuple(network(example).shape[1:])
+    engine = Engine(network, cache.engine)
 
     def view(number: int, needed: np.ndarray) -> np.ndarray:
+        # Crops for training may have another size than those for evaluation.
+        shape = _output_shape(network, dataset, _view_of(int(selection.indices[0]), number))
         key = {
             **cache.made_by,
             "catalogue": dataset.catalogue.fingerprint,
             "view": number,
             "dtype": cache.dtype,
-            "code": {"caching": _CODE, "unseen": unseen.__version__, **_versions()},
+            "engine": cache.engine,
+            "code": {"caching": _CODE, "unseen": unseen.__version__, **_versions(cache.engine)},
         }
         which = f", view {number + 1} of {selection.views}" if selection.views > 1 else ""
         rows = RowCache(cache.folder, key, (len(dataset), *shape), cache.dtype, f"{cache.description}{which}")
         return cached_rows(
-            rows, lambda blocks: _outputs(network, dataset, blocks, number, workers), needed=needed, quiet=quiet
+            rows, lambda blocks: _outputs(engine, dataset, blocks, number, workers), needed=needed, quiet=quiet
         )
 
     reader = CachedRows(
@@ -94,21 +96,27 @@ def hash_of_weights(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _outputs(
-    network: nn.Module, dataset: CatalogueDataset, blocks: Sequence[range], view: int, workers: int
-) -> Iterator[np.ndarray]:
-    item_keys = [
-        [ItemKey(index, derive(0, "view", view, index) if view else None) for index in block] for block in blocks
-    ]
-    device = device_of(network)
+def _output_shape(network: nn.Module, dataset: CatalogueDataset, item_key: ItemKey) -> tuple[int, ...]:
+    example = dataset[item_key].inputs.to(device_of(network))
     with torch.inference_mode():
-        for batch in make_loader(dataset, item_keys, workers=workers):
-            yield network(batch.inputs.to(device)).float().cpu().numpy()
+        return tuple(network.eval()(example).shape[1:])
 
 
-def _versions() -> dict[str, str]:
+def _outputs(
+    engine: Engine, dataset: CatalogueDataset, blocks: Sequence[range], view: int, workers: int
+) -> Iterator[np.ndarray]:
+    item_keys = [[_view_of(index, view) for index in block] for block in blocks]
+    for rows in engine.rows(dataset, item_keys, workers=workers):
+        yield rows.numpy()
+
+
+def _view_of(index: int, view: int) -> ItemKey:
+    return ItemKey(index, derive(0, "view", view, index) if view else None)
+
+
+def _versions(engine: EngineName) -> dict[str, str]:
     versions = {}
-    for library in _LIBRARIES:
+    for library in (*_LIBRARIES, *(_ONNX_LIBRARIES if engine == "onnx" else ())):
         try:
             versions[library] = version(library)
         except PackageNotFoundError:  # an extra that is not installed did not compute the outputs

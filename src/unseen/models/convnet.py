@@ -10,7 +10,7 @@ from unseen.models.backbone import Backbone, Step, channels_last
 
 @backbone("convnet")
 class ConvNet(Backbone):
-    """Blocks of convolution, batch norm, ReLU and 2 x 2 pooling; the features are the flattened last map.
+    """Blocks of convolution, batch norm, 2 x 2 pooling and ReLU; the features are the flattened last map.
 
     ============  ==============================================================
     size          width and height of the input in pixels, a multiple of 2^layers
@@ -37,8 +37,8 @@ class ConvNet(Backbone):
             blocks += [
                 nn.Conv2d(incoming, outgoing, kernel_size=3, padding=1, bias=False),
                 nn.BatchNorm2d(outgoing),
-                nn.ReLU(),
                 nn.MaxPool2d(2),
+                nn.ReLU(),  # the same function before the pooling, for four times the work
             ]
             incoming = outgoing
         self.blocks = nn.Sequential(*blocks)

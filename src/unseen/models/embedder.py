@@ -15,8 +15,9 @@ from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, seeded
 from unseen.core.registry import backbone as backbones
 from unseen.core.registry import nearest
-from unseen.data.batches import CatalogueDataset, evaluation_batches, make_loader
+from unseen.data.batches import CatalogueDataset, evaluation_batches
 from unseen.models.backbone import Backbone
+from unseen.models.engine import Engine, EngineChoice, device_of, rows_per_step
 from unseen.models.heads import linear_head
 from unseen.models.pretrained.backbone_facts import packaged_weights
 
@@ -134,24 +135,22 @@ def embed(
     dataset: CatalogueDataset,
     indices: np.ndarray,
     *,
-    batch_size: int = 256,
+    engine: EngineChoice = "auto",
     workers: int = 0,
     progress: Progress = no_progress,
 ) -> Tensor:
-    """Compute the raw embeddings of the items at `indices` in evaluation mode; float32 on the CPU."""
-    was_training = model.training
-    model.eval()
-    rows: list[Tensor] = []
-    done, device = 0, device_of(model)
-    with torch.inference_mode():
-        for batch in make_loader(dataset, evaluation_batches(indices, batch_size), workers=workers):
-            rows.append(model(batch.inputs.to(device)).float().cpu())
-            done += len(batch.indices)
-            progress(done, len(indices), "")
-    model.train(was_training)
-    return torch.cat(rows)
+    """Compute the raw embeddings of the items at `indices` in evaluation mode; float32 on the CPU.
 
-
-def device_of(network: nn.Module) -> torch.device:
-    """Return the device of a network's parameters, the CPU if it has none."""
-    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    `engine` is described at `Engine`. The model and its training mode are not changed.
+    """
+    batches = evaluation_batches(indices, rows_per_step(dataset.input_shape, device_of(model)))
+    rows: Tensor | None = None
+    done = 0
+    for outputs in Engine(model, engine).rows(dataset, batches, workers=workers):
+        if rows is None:
+            rows = torch.empty(len(indices), *outputs.shape[1:])
+        rows[done : done + len(outputs)] = outputs
+        done += len(outputs)
+        progress(done, len(indices), "")
+    assert rows is not None, "there is an item to embed"
+    return rows

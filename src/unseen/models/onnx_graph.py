@@ -3,6 +3,7 @@
 import copy
 import importlib
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,14 @@ from torch import Tensor, nn
 from unseen.core.errors import ConfigError
 
 INPUT, OUTPUT = "inputs", "embeddings"
+
+# Architectures of which at least one is exported by the tests. Others may well work.
+_KNOWN_TO_EXPORT = (
+    r"(tf_)?(efficientnet|mobilenetv2)\w*",
+    r"(wide_)?(resnet|resnext)\w+",
+    r"(vit|deit)_(tiny|small|base|large)_\w+",
+    r"convnet|bn_inception|googlenet",
+)
 
 
 def to_onnx(network: nn.Module, example: Tensor) -> bytes:
@@ -53,6 +62,16 @@ def to_onnx(network: nn.Module, example: Tensor) -> bytes:
     except Exception as problem:  # tracing runs the network's own code, which may raise anything
         reason = " ".join(str(problem).split())[:200] or type(problem).__name__
         raise ConfigError(f"this network cannot be exported to ONNX: {reason}", hint="Use --engine torch.") from None
+
+
+def is_known_to_export(architecture: str) -> bool:
+    """Return whether an architecture belongs to a family that the tests export.
+
+    >>> is_known_to_export("tf_efficientnet_lite0"), is_known_to_export("resnet50.tv_in1k"), is_known_to_export("wren")
+    (True, True, False)
+    """
+    plain = architecture.partition(".")[0]  # timm appends the name of the weights after a dot
+    return any(re.fullmatch(pattern, plain) for pattern in _KNOWN_TO_EXPORT)
 
 
 @contextmanager

@@ -8,10 +8,12 @@ from torch import Tensor
 from unseen.core.errors import BatchError
 from unseen.pairs.functional import (
     ORDINARY,
+    LabelMasks,
     cosines,
     distance_of,
     inner_products,
-    row_counts,
+    label_masks,
+    largest_coordinates,
     squared_distance_of,
     unit_vectors,
 )
@@ -95,52 +97,41 @@ class Pairs:
         with torch.set_grad_enabled(self._records_graph):
             return distance_of(self.similarity)
 
-    def similarity_at(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Cosine similarities of some pairs, by row and column; the gradient is one sparse update."""
-        return self.similarity.take(rows * self.similarity.shape[1] + columns)
-
-    def squared_distance_at(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Squared Euclidean distances of some pairs of unit vectors."""
-        return squared_distance_of(self.similarity_at(rows, columns))
-
-    def distance_at(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Euclidean distances of some pairs of unit vectors."""
-        return distance_of(self.similarity_at(rows, columns))
-
     @cached_property
+    def _masks(self) -> LabelMasks:
+        return label_masks(self.labels, self.ref_labels, is_self=self.is_self)
+
+    @property
     def same(self) -> Tensor:
         """Where labels are equal, self pairs included."""
-        # Comparing into bytes is almost twice as fast as into booleans.
-        shape = (len(self.labels), len(self.ref_labels))
-        same = torch.empty(shape, dtype=torch.uint8, device=self.labels.device)
-        return torch.eq(self.labels.unsqueeze(1), self.ref_labels, out=same).view(torch.bool)
+        return self._masks.same
 
-    @cached_property
+    @property
     def positive(self) -> Tensor:
         """Where labels are equal, without self pairs."""
-        return self.same.clone().fill_diagonal_(False) if self.is_self else self.same
+        return self._masks.positive
 
-    @cached_property
+    @property
     def negative(self) -> Tensor:
         """Where labels differ."""
-        return ~self.same
+        return self._masks.negative
 
-    @cached_property
+    @property
     def positive_count(self) -> Tensor:
         """Number of positives of each anchor."""
-        return row_counts(self.same) - int(self.is_self)
+        return self._masks.positive_count
 
-    @cached_property
+    @property
     def negative_count(self) -> Tensor:
         """Number of negatives of each anchor."""
-        return self.same.shape[1] - int(self.is_self) - self.positive_count
+        return self._masks.negative_count
 
     @cached_property
     def detached(self) -> "Pairs":
         """The same pairs without gradients, for miners; shares all matrices and masks."""
         view = object.__new__(Pairs)
-        shared = ("is_self", "labels", "ref_labels", "same", "positive", "positive_count", "negative", "negative_count")
-        view.__dict__.update({name: getattr(self, name) for name in (*shared, "_largest", "_ref_largest")})
+        shared = ("is_self", "labels", "ref_labels", "_masks", "_largest", "_ref_largest")
+        view.__dict__.update({name: getattr(self, name) for name in shared})
         for name in ("embeddings", "ref_embeddings", "similarity"):
             view.__dict__[name] = getattr(self, name).detach()
         view._records_graph = False
@@ -172,8 +163,7 @@ def _checked_embeddings(name: str, embeddings: object) -> tuple[Tensor, Tensor, 
         raise BatchError(f"{name} must be a floating-point tensor", got=embeddings.dtype)
     if embeddings.dtype not in (torch.float32, torch.float64):
         embeddings = embeddings.float()
-    largest = embeddings.detach().abs().amax(1, keepdim=True)
-    lowest, highest = map(float, torch.aminmax(largest))
+    largest, lowest, highest = largest_coordinates(embeddings)
     if not highest < torch.inf:  # NaN neither
         broken = (~largest.isfinite()).nonzero()[:, 0].tolist()
         raise BatchError(

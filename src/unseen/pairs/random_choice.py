@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.randomness import key_from_torch, torch_generator
+from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import Triplets
 
@@ -22,6 +23,13 @@ def draw(weights: Tensor, numbers: Tensor) -> Tensor:
     Weights are >= 0 (a mask will do) and a column of weight 0 is never drawn; a row without weight yields the number of
     columns. Inverse transform sampling: the column is where the row's cumulative weight exceeds number x total.
     """
+    if is_small(weights, torch.float32, torch.bool):
+        from unseen.pairs.kernels.draws import draw_columns
+
+        columns = torch.empty(numbers.shape, dtype=torch.int64)
+        loads = flags(weights) if weights.dtype is torch.bool else floats(weights)
+        draw_columns(loads, numbers.contiguous().numpy(), columns.numpy())
+        return columns
     running = weights.cumsum(1, dtype=torch.float64)
     return torch.searchsorted(running, numbers * running[:, -1:], right=True)
 
@@ -50,8 +58,15 @@ def triplets_of(pairs: Pairs, positive: Tensor, negative: Tensor) -> Triplets:
 
     As in `draw`, the number of columns stands for a missing positive or negative.
     """
+    missing = len(pairs.ref_labels)
+    if is_small(positive, torch.int64):
+        from unseen.pairs.kernels.draws import list_triplets
+
+        triplets = torch.empty(3, positive.numel(), dtype=torch.int64)
+        count = list_triplets(positive.numpy(), negative.numpy(), missing, triplets.numpy())
+        return Triplets(*triplets[:, :count].unbind())
     anchor = torch.arange(len(pairs), device=positive.device).unsqueeze(1).expand_as(positive)
-    highest, missing = torch.maximum(positive, negative), len(pairs.ref_labels)
+    highest = torch.maximum(positive, negative)
     if highest.amax().item() == missing:
         is_complete = highest < missing
         anchor, positive, negative = anchor[is_complete], positive[is_complete], negative[is_complete]

@@ -11,6 +11,7 @@ from unseen.runs.recipe import Recipe as Recipe
 from unseen.runs.recipe import prepare as prepare
 from unseen.runs.run_folder import RunFolder as RunFolder
 from unseen.runs.run_recipe import LoadedRun as LoadedRun
+from unseen.runs.run_recipe import engine_of_run as engine_of_run
 from unseen.runs.run_recipe import evaluation_arguments as evaluation_arguments
 from unseen.runs.run_recipe import load_run as load_run
 from unseen.runs.run_recipe import make_dataset as make_dataset

@@ -77,6 +77,7 @@ def items_at_depth(
             },
             dtype="float32" if pooled else "float16",
             description="pooled features" if pooled else f"activations below {recipe.cut}",
+            engine=recipe.engine,
         ),
         ViewSelection(
             indices=np.sort(np.concatenate([split.train, split.validation, split.test])),
@@ -91,5 +92,5 @@ def initialize_head(prepared: Prepared, trained: Embedder, items: CatalogueDatas
     """Initialize the head of a model before training, as the recipe says."""
     start = prepared.recipe.head
     if start != "random" and linear_layer(trained.head) is not None:
-        features = embed(trained.backbone, items, prepared.split.train, workers=workers)
+        features = embed(trained.backbone, items, prepared.split.train, engine="torch", workers=workers)
         initialize_linear_head(trained.head, features, start)

@@ -70,5 +70,5 @@ def features_by(recipe: Recipe, catalogue: Catalogue, *, cache: Path | None = No
     parts = part_at_depth(recipe, model_of(recipe, items), items)
     cache = cache_folder() if cache is None else cache
     inputs = items_at_depth(Prepared(recipe, catalogue, whole), parts, items, cache=cache, workers=workers)
-    features = embed(parts.trained, inputs, everything, workers=workers if inputs is items else 0)
+    features = embed(parts.trained, inputs, everything, engine="torch", workers=workers if inputs is items else 0)
     return features.flatten(1).numpy()

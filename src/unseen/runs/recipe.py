@@ -1,21 +1,25 @@
 """A recipe: everything that decides a run's numbers, complete, checked and hashed."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
+from unseen.core.checks import check_choice
 from unseen.core.config import Record, as_record, build, complete, hash_of
 from unseen.core.errors import ConfigError
 from unseen.core.registry import REGISTRIES
 from unseen.core.validation import SETTINGS, Count, PositiveInt, PositiveNumber, unknown_setting, validate
-from unseen.data import Catalogue, Split, load_catalogue, split_catalogue
+from unseen.data import Catalogue, ImagesInMemory, Split, load_catalogue, split_catalogue
 from unseen.evaluation.score_table import read_names
 from unseen.models import default_cut, input_normalization, model_record, pretraining_of
 from unseen.models.embedder import SUPPLIED, BatchNormPolicy
+from unseen.models.engine import ENGINES, EngineName, fastest_engine
 from unseen.models.heads import HeadInit
+from unseen.models.onnx_graph import is_known_to_export
 from unseen.models.pretrained.pretraining import UNTRAINED
 from unseen.models.pretrained.weights import check_weights_file
 from unseen.runs.defaults import defaults_for
@@ -38,8 +42,15 @@ class Recipe(BaseModel):
     head              initialization of the head: "random", "identity" (principal directions) or "whitening"
     loss              None trains nothing: the row of an untrained network or of raw pixels
     method            what is trained besides one loss on one head; "plain" adds nothing
+    epochs            of training the whole trained part, after `head_epochs` that train its head alone
+    head_lr           learning rate of the head; None: that of the optimizer
+    average           decay of a moving average of the weights, validated and kept in their place; None has none
+    blend             share of the trained weights in the final ones, the rest are the weights before training; "auto":
+                      the share of 0, 0.1, ..., 1 with the best validation score; None: the trained weights
     choose_by         validation score whose best epoch provides the weights; "last" takes the last epoch
     choose_on         classes whose score chooses the epoch: "validation"; or "test", as some papers do, optimistic
+    engine            what computes embeddings with fixed weights: "torch" or "onnx"; "auto" is resolved to one of
+                      them when the recipe is made
     patience          epochs without a better validation score before the run stops; None never stops early
     data_fingerprint  hashes of the data and of the split when the recipe was made
     split_fingerprint
@@ -64,9 +75,14 @@ class Recipe(BaseModel):
     sampler: Record
     optimizer: Record
     schedule: Record
+    head_epochs: Count
     epochs: Count
+    head_lr: PositiveNumber | None
+    average: Annotated[float, Field(gt=0, lt=1)] | None
+    blend: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None
     clip_gradients: PositiveNumber | None
     autocast: bool
+    engine: EngineName
     choose_by: str
     choose_on: Literal["validation", "test"]
     patience: PositiveInt | None
@@ -84,7 +100,24 @@ class Recipe(BaseModel):
             )
         if self.views > 1 and self.transform is None:
             raise ConfigError(
-                "run: views differ by augmentation, and there is no transform", hint="Use --transform crop:size=160."
+                "run: views differ by augmentation, and there is no transform", hint="Use --transform crop:size=224."
+            )
+        if self.crops_by_two_sizes and self.loss is not None and self.depth != "full" and self.views == 1:
+            raise ConfigError(
+                "run: train_size is the size of augmented crops, and a single cached view is not augmented",
+                hint="Use --views 3, or leave out train_size.",
+            )
+        if self.embedding_size is None and (self.head_epochs > 0 or self.head_lr is not None):
+            raise ConfigError("run: head_epochs and head_lr need a head", hint="Use --embedding-size 512.")
+        if self.head_epochs > 0 and (self.depth == "frozen" or self.epochs == 0):
+            raise ConfigError(
+                "run: head_epochs come before epochs that train more than the head",
+                hint="Use --depth frozen with --epochs to train the head alone.",
+            )
+        if self.blend == "auto" and self.choose_by == "last":
+            raise ConfigError(
+                "run: blend auto chooses by a validation score, and nothing is validated",
+                hint="Use a split with validation classes, or a number such as --blend 0.5.",
             )
         if self.model["name"] == "joined" and self.depth != "frozen":
             raise ConfigError(
@@ -95,6 +128,12 @@ class Recipe(BaseModel):
         if self.choose_by != "last" and list(read_names(self.choose_by, ks=(1,))[0]) != [self.choose_by]:
             raise ConfigError("run: choose_by must be one score with its k, or 'last'", got=self.choose_by)
         return self
+
+    @property
+    def crops_by_two_sizes(self) -> bool:
+        """Whether crops for training have another size than those for evaluation."""
+        transform = self.transform or {}
+        return transform.get("train_size") not in (None, transform.get("size"))
 
     @property
     def name(self) -> str:
@@ -157,6 +196,8 @@ def prepare(settings: Mapping[str, object], load: Callable[[Record], Catalogue] 
         "data": data,
     }
     _complete_components(merged)
+    if merged["loss"] is None:
+        _leave_out_training(merged, stated)
     if merged["choose_on"] == "test" and "split" not in stated:
         # Nothing is chosen on validation classes, so none are taken from the training classes.
         merged["split"] = {"name": merged["split"], "validation": 0}
@@ -164,12 +205,18 @@ def prepare(settings: Mapping[str, object], load: Callable[[Record], Catalogue] 
     split = split_catalogue(catalogue, merged["split"])
     if merged["choose_on"] == "validation" and len(split.validation) == 0:
         merged["choose_by"] = "last"
+        if "blend" not in stated and merged["blend"] == "auto":
+            merged["blend"] = None
     for key, now in (("data", catalogue.fingerprint), ("split", split.fingerprint)):
         if merged.setdefault(f"{key}_fingerprint", now) != now:
             raise ConfigError(
                 f"{data['name']}: the {key} has changed since this recipe was made", hint="Start a new run."
             )
-    recipe = validate(Recipe, merged, "run")
+    engine = merged["engine"]
+    check_choice("run", "engine", engine, ENGINES)
+    recipe = validate(Recipe, merged | {"engine": "torch" if engine == "auto" else engine}, "run")
+    if engine == "auto":
+        recipe = recipe.model_copy(update={"engine": _engine_for(recipe, catalogue, split)})
     _check_components(recipe, split)
     return Prepared(recipe, catalogue, split)
 
@@ -185,6 +232,18 @@ def _with_recipe_and_protocol(stated: Record, data: str) -> Record:
     settings = load_protocol(stated["protocol"]).settings_for(data, loss)
     # A stated loss comes back with what the paper sets for it besides.
     return settings | {key: value for key, value in stated.items() if key != "loss" or loss is None}
+
+
+def _leave_out_training(merged: Record, stated: Record) -> None:
+    """Without a loss: leave out, in place, what only training has; refuse it where it was stated.
+
+    Raises:     ConfigError
+    """
+    nothing = {"head_epochs": 0, "head_lr": None, "average": None, "blend": None}
+    for key, value in nothing.items():
+        if stated.get(key, value) != value:
+            raise ConfigError(f"run: {key} applies to training, and there is no loss", got=stated[key])
+    merged |= nothing
 
 
 def _defaults(catalogue: Catalogue, stated: Record) -> Record:
@@ -223,11 +282,29 @@ def _complete_components(merged: Record) -> None:
             merged[kind] = complete(REGISTRIES[kind], merged[kind], _FILLED_IN if kind == "loss" else None)
 
 
+def _engine_for(recipe: Recipe, catalogue: Catalogue, split: Split) -> EngineName:
+    """The engine that "auto" stands for: by how many images go through fixed weights, and by their size."""
+    if not is_known_to_export(str(recipe.model.get("architecture", recipe.model["name"]))):
+        return "torch"
+    size = None if recipe.transform is None else recipe.transform.get("size")
+    shape: tuple[int, ...] = () if size is None else (3, size, size)
+    if isinstance(catalogue.reader, ImagesInMemory) and size is None:
+        shape = catalogue.reader.pixels.shape[1:]
+    views = len(split.train) * recipe.views + len(split.validation)
+    return fastest_engine(len(split.test) + (0 if recipe.depth == "full" else views), shape)
+
+
 def _check_components(recipe: Recipe, split: Split) -> None:
     """Build what is cheap to build: a value out of range is refused here, not after the run has begun."""
     for model in recipe.model.get("backbones", [recipe.model]):
         if model.get("weights") is not None:
             check_weights_file(Path(model["weights"]))
+    backbone = inspect.signature(REGISTRIES["backbone"][recipe.model["name"]]).parameters
+    if recipe.crops_by_two_sizes and ("size" in backbone or "input_shape" in backbone):
+        raise ConfigError(
+            f"model '{recipe.model['name']}' takes images of one size, and train_size differs from size",
+            hint="Leave out train_size.",
+        )
     known = {"num_classes": split.classes["train"], "embedding_size": recipe.embedding_size or 1, "seed": recipe.seed}
     for kind in ("transform", "loss", "method", "sampler", "optimizer", "schedule"):
         record = getattr(recipe, kind)

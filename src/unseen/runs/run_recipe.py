@@ -18,15 +18,17 @@ from unseen.core.folders import cache_folder
 from unseen.core.progress import Progress, no_progress
 from unseen.core.registry import REGISTRIES
 from unseen.data import Catalogue, CatalogueDataset, FeatureArray, Split, check_images
+from unseen.data.summary import describe_files
 from unseen.evaluation import evaluate
 from unseen.evaluation.report_sample import sample_for_report
 from unseen.methods import Method, MethodInputs
 from unseen.models import Embedder, build_embedder, embed, pretraining_of
+from unseen.models.engine import EngineChoice, EngineName, check_engine, has_onnx
 from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
-from unseen.training import Job, OptimizerSettings, State, has_checkpoint, parameter_groups, train
+from unseen.training import Blend, Job, OptimizerSettings, State, WeightAverage, has_checkpoint, parameter_groups, train
 from unseen.training.job import Validate
 
 VALIDATION_SCORES = ("recall@1", "map@r")
@@ -55,6 +57,7 @@ def run(
         return target.result()
     began = time.monotonic()
     # What can be refused is refused before anything is written.
+    check_engine(recipe.engine)
     if not prepared.images_checked and catalogue.reader.kind == "image files" and recipe.depth == "full":
         # The other depths decode every image once in any case, when they fill their cache.
         check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
@@ -71,15 +74,25 @@ def run(
             initialize_head(prepared, parts.trained, inputs, workers)
         state = State()
         if job is not None:
-            job = replace(job, items=inputs, workers=workers, validate=_validator(recipe, inputs, split, workers))
+            model_trained = job.objective.model  # with its head initialized
+            job = replace(
+                job,
+                items=inputs,
+                workers=workers,
+                validate=_validator(recipe, inputs, split, workers),
+                average=None if recipe.average is None else WeightAverage(model_trained, recipe.average),
+                blend=None if recipe.blend is None else Blend(model_trained, recipe.blend),
+            )
             state = train(job, target.checkpoints, progress)
-        embeddings = embed(parts.trained, inputs, split.test, workers=workers)
+        engine = _engine_of_test(recipe, parts)
+        embeddings = embed(parts.trained, inputs, split.test, engine=engine, workers=workers)
         scores = evaluate(embeddings, **evaluation_arguments(catalogue, split))
         result = {
             "scores": scores.to_dict(),
             "history": state.history,
-            "protocol": protocol_of(prepared, model, items),
+            "protocol": protocol_of(prepared, parts, items),
             "chosen_epoch": state.best_epoch,
+            "blend": state.blend,
             "seconds": time.monotonic() - began,
         }
         assert scores.draws is not None, "the default bootstrap draws"
@@ -93,7 +106,7 @@ def make_dataset(recipe: Recipe, catalogue: Catalogue) -> CatalogueDataset:
     transform = None if recipe.transform is None else build(REGISTRIES["transform"], recipe.transform)
     if transform is None and catalogue.reader.kind == "image files":
         raise ConfigError(
-            "image files need a transform that brings them to one size", hint="Use --transform crop:size=160."
+            "image files need a transform that brings them to one size", hint="Use --transform crop:size=224."
         )
     return CatalogueDataset(catalogue, transform)
 
@@ -166,6 +179,7 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
     inputs = MethodInputs(
         model=parts.trained,
         new_loss=lambda width: build(REGISTRIES["loss"], loss, known | {"embedding_size": width}),
+        num_classes=known["num_classes"],
         example=lambda: example_at_depth(parts, items),
         seed=recipe.seed,
     )
@@ -181,13 +195,14 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
         )
     return Job(
         objective=objective,
-        optimizer=optimizer.build(parameter_groups(objective)),
+        optimizer=optimizer.build(parameter_groups(objective, head_lr=recipe.head_lr)),
         schedule=build(REGISTRIES["schedule"], recipe.schedule),
         items=items,
         indices=split.train,
         labels=labels,
         batches=batches,
         epochs=recipe.epochs,
+        head_epochs=recipe.head_epochs,
         seed=recipe.seed,
         config=recipe.to_mapping(),
         clip_gradients=recipe.clip_gradients,
@@ -209,15 +224,28 @@ def _validator(recipe: Recipe, items: CatalogueDataset, split: Split, workers: i
     scores = [*dict.fromkeys([*VALIDATION_SCORES, recipe.choose_by])]
 
     def validate(model: nn.Module) -> dict[str, float]:
-        embeddings = embed(model, items, indices, workers=workers)
+        # The weights change every epoch: a conversion would take longer than what it saves.
+        embeddings = embed(model, items, indices, engine="torch", workers=workers)
         return dict(evaluate(embeddings, scores=scores, bootstrap=None, **arguments))
 
     return validate
 
 
-def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueDataset) -> Record:
+def engine_of_run(recipe: Recipe, choice: EngineChoice) -> EngineChoice:
+    """The engine for the embeddings of a finished run: "auto" is the run's own, torch where that is not installed."""
+    if choice != "auto":
+        return choice
+    return recipe.engine if recipe.engine == "torch" or has_onnx() else "torch"
+
+
+def _engine_of_test(recipe: Recipe, parts: Parts) -> EngineName:
+    """What lies above a cache is small, and always runs in torch."""
+    return recipe.engine if parts.below is None else "torch"
+
+
+def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Record:
     """The protocol stamped on every number of a run: what must agree before two numbers are compared."""
-    recipe, split = prepared.recipe, prepared.split
+    recipe, split, model = prepared.recipe, prepared.split, parts.model
     trained = recipe.loss is not None and recipe.epochs > 0
     if not trained:
         chosen = "nothing was trained"
@@ -231,6 +259,7 @@ def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueDataset) ->
     pretraining = "not stated: features of a file" if has_features else pretraining_of(recipe.model)
     return {
         "data": recipe.data | {"fingerprint": recipe.data_fingerprint},
+        "files": describe_files(prepared.catalogue),
         "split": recipe.split | {"fingerprint": recipe.split_fingerprint, "counts": split.counts()} | split.facts,
         "model": recipe.model,
         "pretraining": pretraining,
@@ -247,9 +276,14 @@ def protocol_of(prepared: Prepared, model: Embedder, items: CatalogueDataset) ->
         "sampler": recipe.sampler if trained else None,
         "optimizer": recipe.optimizer if trained else None,
         "schedule": recipe.schedule if trained else None,
+        "head_epochs": recipe.head_epochs if trained else 0,
         "epochs": recipe.epochs if trained else 0,
+        "head_lr": recipe.head_lr if trained else None,
+        "average": recipe.average if trained else None,
+        "blend": recipe.blend if trained else None,
         "clip_gradients": recipe.clip_gradients,
         "autocast": recipe.autocast,
+        "engine": {"cache": None if parts.below is None else recipe.engine, "test": _engine_of_test(recipe, parts)},
         "checkpoint": chosen,
         "seed": recipe.seed,
         "versions": {"unseen": unseen.__version__, "torch": str(torch.__version__)},

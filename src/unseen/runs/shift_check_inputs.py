@@ -13,8 +13,9 @@ from unseen.data.sources.features import check_features
 from unseen.data.sources.folder import unlabeled_images
 from unseen.evaluation.files import read_mapped
 from unseen.models import embed
+from unseen.models.engine import EngineChoice, check_engine
 from unseen.runs.frozen_features import features_by, pool, prepare_pooled
-from unseen.runs.run_recipe import load_run, make_dataset
+from unseen.runs.run_recipe import engine_of_run, load_run, make_dataset
 from unseen.shifts.shift_check import DeploymentData, ShiftCheckInputs
 
 
@@ -35,6 +36,7 @@ def compared_features(
     *,
     settings: Mapping[str, object] | None = None,
     run: Path | None = None,
+    engine: str = "auto",
     cache: Path | None = None,
     workers: int = 0,
 ) -> ShiftCheckInputs:
@@ -42,10 +44,11 @@ def compared_features(
 
     Raises:  DataError and ConfigError for data that cannot be read or models that do not fit them
     """
+    choice = check_engine(engine)
     if run is not None:
-        return _by_run(run, data, workers)
+        return _by_run(run, data, choice, workers)
     # Both data sets are looked at before features of either are computed.
-    prepared = prepare_pooled({"data": _record(data.train), **(settings or {})})
+    prepared = prepare_pooled({"data": _record(data.train), "engine": choice, **(settings or {})})
     deployed = _unlabelled(data)
     other = None if deployed is not None else _deployment_catalogue(data)
     is_raw = prepared.recipe.model["name"] == "identity"
@@ -62,15 +65,18 @@ def compared_features(
     return ShiftCheckInputs(pooled.catalogue, pooled.features, deployed, None, frozenset(), name)
 
 
-def _by_run(run: Path, data: ShiftCheckData, workers: int) -> ShiftCheckInputs:
+def _by_run(run: Path, data: ShiftCheckData, engine: EngineChoice, workers: int) -> ShiftCheckInputs:
     """Features below the last layer of a finished run; the classes it was trained on are named."""
     prepared, _, model = load_run(run)
     if not any(parameter.numel() for parameter in model.head.parameters()):
         raise ConfigError(f"{run} has no last layer", hint="Use a run with an embedding size, or no --run.")
 
+    engine = engine_of_run(prepared.recipe, engine)
+
     def features_of(catalogue: Catalogue) -> np.ndarray:
         items = make_dataset(prepared.recipe, catalogue)
-        return embed(model.backbone, items, np.arange(len(catalogue)), workers=workers).flatten(1).numpy()
+        indices = np.arange(len(catalogue))
+        return embed(model.backbone, items, indices, engine=engine, workers=workers).flatten(1).numpy()
 
     catalogue, other = load_catalogue(_record(data.train)), _deployment_catalogue(data)
     own = prepared.catalogue

@@ -227,7 +227,7 @@ def few_shot_on_rung(
 ) -> FewShotResult:
     """The gain of adaptation for a trained model on a rung's split; its backbone is only read, in evaluation mode."""
     names = np.array(items.catalogue.class_names)[items.catalogue.labels[split.test]]
-    features = embed(model.backbone, items, split.test, workers=workers)
+    features = embed(model.backbone, items, split.test, engine="torch", workers=workers)
     result = few_shot(features, names, model.head, ladder.support, settings)
     return replace(result, distance=split.facts.get("class_distance"))
 

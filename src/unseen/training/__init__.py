@@ -1,5 +1,7 @@
 """Training: the loop, its checkpoints and guards, optimizers and learning-rate schedules."""
 
+from unseen.training.averaging import WeightAverage as WeightAverage
+from unseen.training.blending import Blend as Blend
 from unseen.training.checkpoints import Checkpoint as Checkpoint
 from unseen.training.checkpoints import has_checkpoint as has_checkpoint
 from unseen.training.checkpoints import load_checkpoint as load_checkpoint

@@ -1,6 +1,7 @@
 """Optimizers, and the parameter groups of a run."""
 
-from typing import Any, Protocol
+import inspect
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -10,6 +11,33 @@ from unseen.core.registry import optimizer
 from unseen.methods import Objective
 
 Groups = list[dict[str, Any]]
+Kind = TypeVar("Kind", bound=type[torch.optim.Optimizer])
+
+
+def _unguarded(kind: Kind) -> Kind:
+    """Remove the decorators that keep torch's compiler out of an optimizer's methods.
+
+    Each of them imports the whole compiler when it is first called: two seconds of every run.
+    """
+    for name in ("add_param_group", "zero_grad", "state_dict", "load_state_dict"):
+        setattr(kind, name, inspect.unwrap(getattr(kind, name)))
+    kind.step = torch.no_grad()(inspect.unwrap(kind.step))  # type: ignore[method-assign]
+    return kind
+
+
+@_unguarded
+class _TorchAdam(torch.optim.Adam):
+    pass
+
+
+@_unguarded
+class _TorchAdamW(torch.optim.AdamW):
+    pass
+
+
+@_unguarded
+class _TorchSGD(torch.optim.SGD):
+    pass
 
 
 class OptimizerSettings(Protocol):
@@ -19,8 +47,10 @@ class OptimizerSettings(Protocol):
         """The optimizer over parameter groups."""
 
 
-def parameter_groups(objective: Objective) -> Groups:
+def parameter_groups(objective: Objective, *, head_lr: float | None = None) -> Groups:
     """The model's trainable parameters, then the groups that the method and the loss declare.
+
+    With `head_lr` the head is a group of its own, with that learning rate.
 
     Raises:     ConfigError for a model without a trainable parameter
     """
@@ -30,7 +60,12 @@ def parameter_groups(objective: Objective) -> Groups:
             "the model has nothing to train", hint="Use an embedding size, or --loss none to score it as it is."
         )
     stated = [{key: value for key, value in group.items() if value is not None} for group in objective.own_parameters()]
-    return [{"params": trainable}, *stated]
+    if head_lr is None:
+        return [{"params": trainable}, *stated]
+    in_head = {id(parameter) for parameter in objective.model.head.parameters()}
+    head = {"params": [parameter for parameter in trainable if id(parameter) in in_head], "lr": head_lr}
+    backbone = {"params": [parameter for parameter in trainable if id(parameter) not in in_head]}
+    return [*(group for group in (backbone, head) if group["params"]), *stated]
 
 
 def _can_be_fused(groups: Groups) -> bool:
@@ -45,7 +80,7 @@ class Adam:
     Reference: Kingma and Ba, Adam, ICLR 2015, arXiv:1412.6980
     """
 
-    _kind: type[torch.optim.Adam] = torch.optim.Adam
+    _kind: type[torch.optim.Adam] = _TorchAdam
 
     def __init__(
         self,
@@ -77,7 +112,7 @@ class AdamW(Adam):
     Reference: Loshchilov and Hutter, Decoupled Weight Decay Regularization, ICLR 2019, arXiv:1711.05101
     """
 
-    _kind = torch.optim.AdamW
+    _kind = _TorchAdamW
 
     def __init__(
         self,
@@ -106,6 +141,6 @@ class SGD:
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
         """The optimizer over parameter groups."""
-        return torch.optim.SGD(
+        return _TorchSGD(
             groups, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=_can_be_fused(groups)
         )

@@ -21,6 +21,8 @@ def save_run(job: Job, state: State, best: Weights | None, folder: Path) -> None
     rows = job.batches.state() if isinstance(job.batches, EmbeddingAwareBatches) else {}
     sampler = {name: torch.from_numpy(array) for name, array in rows.items()}
     parts = {"objective": job.objective.state_dict(), "best": best or {}, "sampler": sampler}
+    parts["average"] = {} if job.average is None else job.average.weights
+    parts["start"] = {} if job.blend is None else job.blend.start
     scalars = {}
     for name, optimizer in _optimizers(job).items():
         parts[f"optimizer {name}"], scalars[name] = flatten_optimizer(optimizer)
@@ -41,6 +43,10 @@ def resume_run(job: Job, folder: Path) -> tuple[State, Weights | None]:
     job.objective.load_state_dict(parts["objective"])
     for name, optimizer in _optimizers(job).items():
         restore_optimizer(optimizer, parts[f"optimizer {name}"], checkpoint.state["optimizers"][name])
+    if job.average is not None:
+        job.average.restore(parts["average"])
+    if job.blend is not None:
+        job.blend.restore(parts["start"])
     if isinstance(job.batches, EmbeddingAwareBatches):
         job.batches.restore({name: tensor.numpy() for name, tensor in parts["sampler"].items()})
     return State(**checkpoint.state["run"]), parts["best"] or None

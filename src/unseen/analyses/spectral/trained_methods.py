@@ -48,7 +48,7 @@ def run_spectra(folder: Path, *, cache: Path | None = None) -> RunSpectra:
     file = RunFile(folder, FILE, {})
     if not file.content:
         part = load_trained_part(folder, cache=cache)
-        directions = read_directions(embed(part.model, part.inputs, part.split.train))
+        directions = read_directions(embed(part.model, part.inputs, part.split.train, engine="torch"))
         _, classes = np.unique(part.inputs.catalogue.labels[part.split.train], return_inverse=True)
         values, by_class = over_sum(singular_values(directions)), class_spectra(directions, classes).mean
         file.write({"values": values.tolist(), "by_class": by_class.tolist()})

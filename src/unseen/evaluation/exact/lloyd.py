@@ -5,6 +5,7 @@ all others before, or the bound kept for the second best shows that none of them
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,17 +14,22 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from unseen.core.progress import Progress, no_progress
-from unseen.evaluation.exact.arrays import Float32s, Integers
-from unseen.evaluation.exact.directions import SCALE, Directions
+from unseen.evaluation.exact.arrays import Booleans, Float32s, Floats, Int8s, Int32s, Integers
+from unseen.evaluation.exact.directions import SCALE, Directions, Units
+from unseen.evaluation.exact.kernels import IS_COMPILED
 from unseen.evaluation.exact.threads import Run, run_in_threads
 
 # Products of this size run near the processor's peak, and their result stays in the cache until it is read.
 _POINTS_AT_ONCE = 512
 _CENTROIDS_AT_ONCE = 2048
+# With few centroids more points are compared at once, up to this many products.
+_PRODUCTS_AT_ONCE = 2**17
 # Rows in float64 that stay in the cache from one step to the next.
 _ROWS_AT_ONCE = 256
 # If more than this share of the centroids moved, comparing with all of them renews every bound for little more.
 _NEARLY_ALL = 0.8
+# Fewer comparisons of a point with a centroid take less time than loading the compiled loops.
+_MANY_COMPARISONS = 2**22
 
 
 class Clusters(NamedTuple):
@@ -33,31 +39,38 @@ class Clusters(NamedTuple):
     inertia: float
 
 
-class _Centroids:
-    """Centroids as integers in float64, with float32 copies for the products."""
+class Centroids(NamedTuple):
+    """Centroids as integers in float64, with float32 copies for the products, and their squared lengths."""
 
-    def __init__(self, integers: Tensor) -> None:
-        self.integers = torch.empty_like(integers)
-        self.float32 = torch.empty(integers.shape, dtype=torch.float32)
-        self.squares = np.empty(len(integers), dtype=np.int64)
-        self.half_squares = torch.empty(len(integers), dtype=torch.float32)
-        for part in _blocks(len(integers), _ROWS_AT_ONCE):
-            self.move(np.arange(part.start, part.stop), integers[part])
+    integers: Floats
+    float32: Float32s
+    squares: Integers
+    half_squares: Float32s
 
-    def __len__(self) -> int:
-        return len(self.integers)
+    @classmethod
+    def of(cls, integers: Tensor) -> "Centroids":
+        """Centroids at given points."""
+        count = len(integers)
+        placed = cls(
+            np.empty(integers.shape),
+            np.empty(integers.shape, np.float32),
+            np.empty(count, np.int64),
+            np.empty(count, np.float32),
+        )
+        for part in _blocks(count, _ROWS_AT_ONCE):
+            placed.move(np.arange(part.start, part.stop), integers[part].numpy())
+        return placed
 
-    def move(self, numbers: Integers, integers: Tensor) -> None:
+    def move(self, numbers: Integers, integers: Floats) -> None:
         """Move some of the centroids."""
-        index = torch.from_numpy(numbers)
-        squares = (integers * integers).sum(dim=1)
-        self.integers[index] = integers
-        self.float32[index] = (integers / SCALE).to(torch.float32)
-        self.squares[numbers] = squares.to(torch.int64).numpy()
-        self.half_squares[index] = (squares / (2 * SCALE**2)).to(torch.float32)
+        squares = (integers * integers).sum(axis=1)
+        self.integers[numbers] = integers
+        self.float32[numbers] = integers / SCALE
+        self.squares[numbers] = squares
+        self.half_squares[numbers] = squares / (2 * SCALE**2)
 
 
-class _Nearest(NamedTuple):
+class Nearest(NamedTuple):
     """For each point its centroid, the bracket of that one, and a bound on the brackets of all others.
 
     |x - c|^2 = |x|^2 - 2 (x.c - |c|^2 / 2): the nearest centroid has the largest bracket. Brackets here are off by at
@@ -67,6 +80,38 @@ class _Nearest(NamedTuple):
     own: Integers
     value: Float32s
     rival: Float32s
+
+    def of(self, points: slice) -> "Nearest":
+        """The part of some points, to be written to."""
+        return Nearest(self.own[points], self.value[points], self.rival[points])
+
+
+class TwoBest(NamedTuple):
+    """For each point the largest bracket of the centroids compared so far, which of them it is, and the second."""
+
+    value: Float32s
+    winner: Integers
+    second: Float32s
+
+
+class _Work(NamedTuple):
+    """How the work is done: in which threads, with how many MB for products, and by which loops."""
+
+    run: Run
+    memory: int
+    two_best: Callable[..., None]
+    settle: Callable[..., None]
+    add_members: Callable[..., None]
+    to_means: Callable[..., Booleans]
+
+    @classmethod
+    def choose(cls, run: Run, memory: int, comparisons: int) -> "_Work":
+        """Compiled loops for many comparisons of a point with a centroid, NumPy's for few."""
+        if not IS_COMPILED or comparisons < _MANY_COMPARISONS:
+            return cls(run, memory, _two_best, _settle, _add_members, _to_means)
+        from unseen.evaluation.exact.kernels import nearest
+
+        return cls(run, memory, nearest.two_best, nearest.settle, nearest.add_members, nearest.to_means)
 
 
 def lloyd(
@@ -88,21 +133,23 @@ def lloyd(
     """
     count = len(directions)
     ranks = np.arange(count) if ranks is None else ranks
-    centroids = _Centroids(start)
-    nearest = _Nearest(np.zeros(count, dtype=np.int64), np.zeros(count, np.float32), np.zeros(count, np.float32))
+    centroids = Centroids.of(start)
+    nearest = Nearest(np.zeros(count, dtype=np.int64), np.zeros(count, np.float32), np.zeros(count, np.float32))
     before = np.full(count, -1, dtype=np.int64)
-    sums, counts = torch.zeros_like(centroids.integers), np.zeros(len(centroids), dtype=np.int64)
+    sums, counts = np.zeros_like(centroids.integers), np.zeros(len(centroids.squares), dtype=np.int64)
     # NumPy's products: for a few hundred centroids they are faster than torch's.
     with run_in_threads() as run, threadpool_limits(1, user_api="blas"):
-        _assign(directions, centroids, nearest, np.arange(len(centroids)), memory, run)
+        work = _Work.choose(run, memory, count * len(centroids.squares) * iterations)
+        _assign(directions, centroids, nearest, np.arange(len(centroids.squares)), work)
         for iteration in range(iterations):
             progress(iteration, iterations, "")
             _fill_empty(directions, centroids, nearest, ranks, run)
-            touched = _move_members(directions, before, nearest.own, sums, counts)
-            moved = _to_means(centroids, sums, counts, touched)
+            touched = _move_members(directions, before, nearest.own, sums, counts, work)
+            touched = touched[counts[touched] > 0]
+            moved = touched[work.to_means(sums, counts, touched, centroids)]
             if len(moved) == 0:
                 break
-            _assign(directions, centroids, nearest, moved, memory, run)
+            _assign(directions, centroids, nearest, moved, work)
         progress(iterations, iterations, "")
         # Distances are below 2^55; their sum may need more than 64 bits, which Python's integers have.
         total = sum(_squared_distances(directions, centroids, nearest.own, run).tolist())
@@ -123,70 +170,72 @@ def _error(width: int) -> float:
     return steps / (1 - steps)
 
 
-def _assign(
-    directions: Directions, centroids: _Centroids, nearest: _Nearest, moved: Integers, memory: int, run: Run
-) -> None:
+def _assign(directions: Directions, centroids: Centroids, nearest: Nearest, moved: Integers, work: _Work) -> None:
     """Update the nearest centroid of each point, given which centroids moved since the last update."""
-    if len(moved) > _NEARLY_ALL * len(centroids):
-        moved = np.arange(len(centroids))
+    if len(moved) > _NEARLY_ALL * len(centroids.squares):
+        moved = np.arange(len(centroids.squares))
         nearest.rival[:] = -np.inf
-    is_moved = np.zeros(len(centroids), dtype=bool)
+    is_moved = np.zeros(len(centroids.squares), dtype=bool)
     is_moved[moved] = True
     columns = [moved[part] for part in _blocks(len(moved), _CENTROIDS_AT_ONCE)]
     # Copied once: a product with scattered rows would copy them for each block of points.
-    tiles = [(part, centroids.float32[part].numpy().T, centroids.half_squares[part].numpy()) for part in columns]
+    tiles = [(part, np.ascontiguousarray(centroids.float32[part].T), centroids.half_squares[part]) for part in columns]
     margin = np.float32(2 * _error(directions.width))
     is_doubtful = np.zeros(len(directions), dtype=bool)
-    step = max(1, min(_POINTS_AT_ONCE, memory * 2**20 // (16 * (_CENTROIDS_AT_ONCE + directions.width))))
+    step = max(_POINTS_AT_ONCE, _PRODUCTS_AT_ONCE // len(moved))
+    step = max(1, min(step, work.memory * 2**20 // (16 * (_CENTROIDS_AT_ONCE + directions.width))))
 
     def assign(start: int, stop: int) -> None:
         buffer = np.empty(step * min(_CENTROIDS_AT_ONCE, len(moved)), dtype=np.float32)
         for rows in _blocks(stop - start, step, first=start):
-            best, winner, second = _two_best(directions.float32(rows).numpy(), tiles, buffer)
-            own, value, rival = nearest.own[rows], nearest.value[rows], nearest.rival[rows]
-            own_moved = is_moved[own]
-            # The best that an unmoved centroid can be: the second best so far, or the point's own if that is unmoved.
-            unmoved = np.where(own_moved, rival, value)
-            stays = ~own_moved & (value - best > margin)
-            goes = best - np.maximum(second, unmoved) > margin
-            rival[stays] = np.maximum(rival, best)[stays]
-            own[goes], value[goes], rival[goes] = winner[goes], best[goes], np.maximum(second, unmoved)[goes]
-            is_doubtful[rows] = ~(stays | goes)
+            points = directions.float32(rows).numpy()
+            nothing = np.full(len(points), -np.inf, dtype=np.float32)
+            best = TwoBest(nothing, np.zeros(len(points), dtype=np.int64), nothing.copy())
+            for numbers, float32, half_squares in tiles:
+                brackets = buffer[: len(points) * len(numbers)].reshape(len(points), len(numbers))
+                np.matmul(points, float32, out=brackets)
+                work.two_best(brackets, half_squares, numbers, best)
+            work.settle(best, nearest.of(rows), is_moved, margin, is_doubtful[rows])
 
-    run(assign, len(directions))
-    _assign_exactly(directions, centroids, nearest, np.flatnonzero(is_doubtful), memory)
+    work.run(assign, len(directions))
+    _assign_exactly(directions, centroids, nearest, np.flatnonzero(is_doubtful), work.memory)
 
 
-def _two_best(
-    points: Float32s, tiles: list[tuple[Integers, Float32s, Float32s]], buffer: Float32s
-) -> tuple[Float32s, Integers, Float32s]:
-    """The largest bracket of each point, the centroid it belongs to, and the second largest bracket."""
-    best = np.full(len(points), -np.inf, dtype=np.float32)
-    second = best.copy()
-    winner = np.zeros(len(points), dtype=np.int64)
-    every = np.arange(len(points))
-    for numbers, float32, half_squares in tiles:
-        brackets = buffer[: len(points) * len(numbers)].reshape(len(points), len(numbers))
-        np.matmul(points, float32, out=brackets)
-        brackets -= half_squares
-        first = brackets.argmax(axis=1)
-        largest = brackets[every, first]
-        brackets[every, first] = -np.inf
-        second = np.maximum(np.maximum(second, brackets.max(axis=1)), np.minimum(best, largest))
-        winner = np.where(largest > best, numbers[first], winner)
-        best = np.maximum(best, largest)
-    return best, winner, second
+def _two_best(brackets: Float32s, half_squares: Float32s, numbers: Integers, best: TwoBest) -> None:
+    """Update the two best centroids of some points with products of these points and the centroids ``numbers``."""
+    brackets -= half_squares
+    every, first = np.arange(len(brackets)), brackets.argmax(axis=1)
+    largest = brackets[every, first]
+    brackets[every, first] = -np.inf
+    best.second[:] = np.maximum(np.maximum(best.second, brackets.max(axis=1)), np.minimum(best.value, largest))
+    best.winner[:] = np.where(largest > best.value, numbers[first], best.winner)
+    best.value[:] = np.maximum(best.value, largest)
+
+
+def _settle(best: TwoBest, nearest: Nearest, is_moved: Booleans, margin: np.float32, is_doubtful: Booleans) -> None:
+    """Update the nearest centroid of some points, or mark them as doubtful, after a comparison with all that moved."""
+    own, value, rival = nearest
+    own_moved = is_moved[own]
+    # The best that an unmoved centroid can be: the second best so far, or the point's own if that is unmoved.
+    unmoved = np.where(own_moved, rival, value)
+    others = np.maximum(best.second, unmoved)
+    stays = ~own_moved & (value - best.value > margin)
+    goes = best.value - others > margin
+    rival[stays] = np.maximum(rival, best.value)[stays]
+    own[goes], value[goes], rival[goes] = best.winner[goes], best.value[goes], others[goes]
+    is_doubtful[:] = ~(stays | goes)
 
 
 def _assign_exactly(
-    directions: Directions, centroids: _Centroids, nearest: _Nearest, doubtful: Integers, memory: int
+    directions: Directions, centroids: Centroids, nearest: Nearest, doubtful: Integers, memory: int
 ) -> None:
     """Find the nearest centroid of some points in integers, the first of equally near ones."""
-    for part in _blocks(len(doubtful), memory * 2**20 // (32 * (len(centroids) + directions.width))):
+    for part in _blocks(len(doubtful), memory * 2**20 // (32 * (len(centroids.squares) + directions.width))):
         rows = doubtful[part]
         every = np.arange(len(rows))
         # Each product is exact in float64; twice the bracket may need one more bit than float64 has.
-        doubled = 2 * (directions.integers(rows) @ centroids.integers.T).to(torch.int64).numpy() - centroids.squares
+        products = directions.integers(rows).numpy() @ centroids.integers.T
+        doubled = 2 * products.astype(np.int64) - centroids.squares
         own = doubled.argmax(axis=1)
         nearest.own[rows] = own
         nearest.value[rows] = doubled[every, own] / (2 * SCALE**2)
@@ -194,9 +243,9 @@ def _assign_exactly(
         nearest.rival[rows] = doubled.max(axis=1) / (2 * SCALE**2)
 
 
-def _fill_empty(directions: Directions, centroids: _Centroids, nearest: _Nearest, ranks: Integers, run: Run) -> None:
+def _fill_empty(directions: Directions, centroids: Centroids, nearest: Nearest, ranks: Integers, run: Run) -> None:
     """Give each empty cluster the farthest point that is not the last of its own cluster."""
-    counts = np.bincount(nearest.own, minlength=len(centroids))
+    counts = np.bincount(nearest.own, minlength=len(centroids.squares))
     empty = np.flatnonzero(counts == 0)
     if len(empty) == 0:
         return
@@ -212,45 +261,53 @@ def _fill_empty(directions: Directions, centroids: _Centroids, nearest: _Nearest
                 break
 
 
-def _move_members(directions: Directions, before: Integers, own: Integers, sums: Tensor, counts: Integers) -> Integers:
+def _move_members(
+    directions: Directions, before: Integers, own: Integers, sums: Floats, counts: Integers, work: _Work
+) -> Integers:
     """Update the sums and counts of the clusters (exact, so nothing accumulates); returns the changed clusters."""
     changed = np.flatnonzero(before != own)
-    touched = np.zeros(len(counts), dtype=bool)
+    entered, left = own[changed], before[changed]
     for part in _blocks(len(changed), _ROWS_AT_ONCE):
-        rows = changed[part]
-        integers = directions.integers(rows)
-        had_cluster = before[rows] >= 0
-        entered, left = own[rows], before[rows][had_cluster]
-        sums.index_add_(0, torch.from_numpy(entered), integers)
-        sums.index_add_(0, torch.from_numpy(left), integers[torch.from_numpy(had_cluster)], alpha=-1)
-        np.add.at(counts, entered, 1)
-        np.subtract.at(counts, left, 1)
-        touched[entered] = touched[left] = True
-        before[rows] = entered
+        units = directions.units(changed[part])
+        remainders = units.remainder_index, units.remainders
+        work.add_members(units.float32.numpy(), remainders, entered[part], left[part], sums)
+    before[changed] = entered
+    left = left[left >= 0]
+    counts += np.bincount(entered, minlength=len(counts)) - np.bincount(left, minlength=len(counts))
+    touched = np.zeros(len(counts), dtype=bool)
+    touched[entered] = touched[left] = True
     return np.flatnonzero(touched)
 
 
-def _to_means(centroids: _Centroids, sums: Tensor, counts: Integers, touched: Integers) -> Integers:
-    """Move the centroids of the touched clusters to the means of their points; returns those that moved."""
-    touched = touched[counts[touched] > 0]
+def _add_members(
+    float32: Float32s, remainders: tuple[Int32s, Int8s], entered: Integers, left: Integers, sums: Floats
+) -> None:
+    """Add each row to the sum of the cluster that it entered and take it from the one it left (-1 for none)."""
+    integers, had_cluster = Units(torch.from_numpy(float32), *remainders).integers(), left >= 0
+    leaving = integers[torch.from_numpy(had_cluster)]
+    torch.from_numpy(sums).index_add_(0, torch.from_numpy(entered), integers)
+    torch.from_numpy(sums).index_add_(0, torch.from_numpy(left[had_cluster]), leaving, alpha=-1)
+
+
+def _to_means(sums: Floats, counts: Integers, touched: Integers, centroids: Centroids) -> Booleans:
+    """Move the centroids of the touched clusters to the means of their points; returns which of them moved."""
     moved = np.zeros(len(touched), dtype=bool)
     for part in _blocks(len(touched), _ROWS_AT_ONCE):
-        index = torch.from_numpy(touched[part])
-        means = (sums[index] / torch.from_numpy(counts[touched[part]])[:, None]).round() + 0.0
-        is_moved = (means != centroids.integers[index]).any(dim=1)
-        centroids.move(touched[part][is_moved.numpy()], means[is_moved])
-        moved[part] = is_moved.numpy()
-    return touched[moved]
+        numbers = touched[part]
+        means = np.rint(sums[numbers] / counts[numbers][:, None]) + 0.0
+        moved[part] = (means != centroids.integers[numbers]).any(axis=1)
+        centroids.move(numbers[moved[part]], means[moved[part]])
+    return moved
 
 
-def _squared_distances(directions: Directions, centroids: _Centroids, own: Integers, run: Run) -> Integers:
+def _squared_distances(directions: Directions, centroids: Centroids, own: Integers, run: Run) -> Integers:
     """The squared distance of each point to its centroid, in integers."""
     distances = np.empty(len(own), dtype=np.int64)
 
     def measure(start: int, stop: int) -> None:
         for rows in _blocks(stop - start, _ROWS_AT_ONCE, first=start):
             # Each product is exact in float64; a squared distance may need two more bits, which int64 has.
-            integers, centres = directions.integers(rows), centroids.integers[torch.from_numpy(own[rows])]
+            integers, centres = directions.integers(rows), torch.from_numpy(centroids.integers[own[rows]])
             products = (integers * centres).sum(dim=1).to(torch.int64)
             squares = (integers * integers).sum(dim=1).to(torch.int64)
             distances[rows] = (squares - 2 * products).numpy() + centroids.squares[own[rows]]

@@ -4,6 +4,7 @@ from unseen.pairs.functional.autograd import SecondDerivativeError as SecondDeri
 from unseen.pairs.functional.autograd import first_order as first_order
 from unseen.pairs.functional.autograd import weighted_sum as weighted_sum
 from unseen.pairs.functional.autograd import with_gradient as with_gradient
+from unseen.pairs.functional.autograd import with_gradients as with_gradients
 from unseen.pairs.functional.exponentials import log1p_sum_exp as log1p_sum_exp
 from unseen.pairs.functional.exponentials import log_sum_exp as log_sum_exp
 from unseen.pairs.functional.exponentials import masked_softmax as masked_softmax
@@ -16,7 +17,15 @@ from unseen.pairs.functional.hinges import PairHinges as PairHinges
 from unseen.pairs.functional.hinges import disjoint_hinges as disjoint_hinges
 from unseen.pairs.functional.hinges import pair_hinges as pair_hinges
 from unseen.pairs.functional.hinges import triplet_hinges as triplet_hinges
+from unseen.pairs.functional.listed import ListedHinges as ListedHinges
+from unseen.pairs.functional.listed import Measure as Measure
+from unseen.pairs.functional.listed import entries as entries
+from unseen.pairs.functional.listed import listed_comparisons as listed_comparisons
+from unseen.pairs.functional.listed import listed_pair_hinges as listed_pair_hinges
+from unseen.pairs.functional.masks import LabelMasks as LabelMasks
 from unseen.pairs.functional.masks import as_numbers as as_numbers
+from unseen.pairs.functional.masks import at_least_one as at_least_one
+from unseen.pairs.functional.masks import label_masks as label_masks
 from unseen.pairs.functional.masks import masked_mean as masked_mean
 from unseen.pairs.functional.masks import masked_row_sums as masked_row_sums
 from unseen.pairs.functional.masks import masked_sum as masked_sum
@@ -28,10 +37,12 @@ from unseen.pairs.functional.ranks import soft_ranks as soft_ranks
 from unseen.pairs.functional.vectors import DISTANCE_EPSILON as DISTANCE_EPSILON
 from unseen.pairs.functional.vectors import ORDINARY as ORDINARY
 from unseen.pairs.functional.vectors import SHORTEST as SHORTEST
+from unseen.pairs.functional.vectors import LargestCoordinates as LargestCoordinates
 from unseen.pairs.functional.vectors import cosines as cosines
 from unseen.pairs.functional.vectors import cosines_from_products as cosines_from_products
 from unseen.pairs.functional.vectors import distance_of as distance_of
 from unseen.pairs.functional.vectors import euclidean_distances as euclidean_distances
 from unseen.pairs.functional.vectors import inner_products as inner_products
+from unseen.pairs.functional.vectors import largest_coordinates as largest_coordinates
 from unseen.pairs.functional.vectors import squared_distance_of as squared_distance_of
 from unseen.pairs.functional.vectors import unit_vectors as unit_vectors

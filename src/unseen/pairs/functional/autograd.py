@@ -1,7 +1,7 @@
 """Base of the building blocks: backward passes that refuse second derivatives, values with a known gradient."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -59,16 +59,16 @@ def first_order(block: str) -> Callable[[Backward], Backward]:
 
 class _WithGradient(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, source: Tensor, value: tuple[Tensor], slope: Tensor) -> Tensor:
-        context.save_for_backward(slope)
+    def forward(context: Any, value: tuple[Tensor], slopes: tuple[Tensor, ...], *sources: Tensor) -> Tensor:
+        context.save_for_backward(*slopes)
         # In a tuple, autograd does not take the value for an input, whose return would be a view: no one could add
         # to that in place, as other libraries do to losses.
         return value[0]
 
     @staticmethod
     @first_order("with_gradient")
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return context.saved_tensors[0] * gradient, None, None
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *(slope * gradient for slope in context.saved_tensors)
 
 
 def with_gradient(source: Tensor, value: Tensor, slope: Tensor) -> Tensor:
@@ -77,7 +77,12 @@ def with_gradient(source: Tensor, value: Tensor, slope: Tensor) -> Tensor:
     The value is a scalar, with a slope for each entry of the source, or has one entry for each entry, or each row
     (last dimension 1), of the source.
     """
-    return _WithGradient.apply(source, (value,), slope)
+    return _WithGradient.apply((value,), (slope,), source)
+
+
+def with_gradients(value: Tensor, slopes: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """The same for a scalar with several sources, each with its slope: (source, slope) in turn."""
+    return _WithGradient.apply((value,), tuple(slope for _, slope in slopes), *(source for source, _ in slopes))
 
 
 def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:

@@ -29,8 +29,8 @@ class Hinges(NamedTuple):
     """Sum of all hinges, how many there are, and how many of them are above 0."""
 
     total: Tensor
-    num_terms: Tensor
-    num_active: Tensor
+    num_terms: Tensor | int
+    num_active: Tensor | int
 
 
 class _PairHinges(torch.autograd.Function):

@@ -1,14 +1,43 @@
 """Masks as numbers: counts, sums and means of the entries that a boolean matrix selects, and where they are."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unseen.pairs.functional.autograd import first_order
+from unseen.pairs.functional.small import SMALL, is_small
 
 SMALL_MASK = 2**15
 """Beyond so many entries it pays to convert booleans to floats, which are summed several times faster."""
+
+
+class LabelMasks(NamedTuple):
+    """Where labels are equal, positive pairs (equal labels without self pairs), negative pairs, and counts by row."""
+
+    same: Tensor
+    positive: Tensor
+    negative: Tensor
+    positive_count: Tensor
+    negative_count: Tensor
+
+
+def label_masks(labels: Tensor, ref_labels: Tensor, *, is_self: bool) -> LabelMasks:
+    """Masks of all pairs of integer labels; `is_self` says that row i and column i are the same sample."""
+    shape = (len(labels), len(ref_labels))
+    if shape[0] * shape[1] <= SMALL and is_small(labels, torch.int64):
+        from unseen.pairs.kernels.masks import compare_labels
+
+        masks, counts = torch.empty(3, *shape, dtype=torch.uint8), torch.empty(2, shape[0], dtype=torch.int64)
+        rows, columns = labels.contiguous().numpy(), ref_labels.contiguous().numpy()
+        compare_labels(rows, columns, is_self, masks.numpy(), counts.numpy())
+        return LabelMasks(*masks.view(torch.bool).unbind(), *counts.unbind())
+    # Comparing into bytes is almost twice as fast as into booleans.
+    same = torch.empty(shape, dtype=torch.uint8, device=labels.device)
+    same = torch.eq(labels.unsqueeze(1), ref_labels, out=same).view(torch.bool)
+    positive = same.clone().fill_diagonal_(False) if is_self else same
+    positive_count = row_counts(same) - int(is_self)
+    return LabelMasks(same, positive, ~same, positive_count, shape[1] - int(is_self) - positive_count)
 
 
 def as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -22,6 +51,11 @@ def row_counts(mask: Tensor) -> Tensor:
         return mask.sum(1)
     # float32 counts exactly up to 2^24.
     return as_numbers(mask, torch.float32 if mask.shape[1] <= 2**24 else torch.float64).sum(1).long()
+
+
+def at_least_one(count: Tensor | int) -> Tensor | int:
+    """A count that may be divided by."""
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(1, count)
 
 
 def fill_outside(values: Tensor, mask: Tensor) -> Tensor:

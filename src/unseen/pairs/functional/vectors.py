@@ -3,13 +3,15 @@
 Each is finite with finite gradients for every finite input and keeps its precision under autocast.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import threshold
 
 from unseen.pairs.functional.autograd import first_order
+from unseen.pairs.functional.small import floats, is_small
 
 DISTANCE_EPSILON = 1e-8
 """Added to squared distances before the root, so that a distance of 0 has a finite gradient."""
@@ -24,6 +26,28 @@ SHORTEST = 1e-12
 
 ORDINARY = (1e-9, 1e9)
 """Between these, the largest coordinates of rows may be squared, multiplied and divided by each other in float32."""
+
+
+class LargestCoordinates(NamedTuple):
+    """The largest absolute coordinate of each row, n x 1, and the smallest and largest of these."""
+
+    of_rows: Tensor
+    lowest: float
+    highest: float
+
+
+def largest_coordinates(rows: Tensor) -> LargestCoordinates:
+    """Largest absolute coordinates; `highest` is infinite or NaN if any coordinate is."""
+    rows = rows.detach()
+    if is_small(rows):
+        from unseen.pairs.kernels import vectors
+
+        largest = rows.new_empty(len(rows), 1)
+        numbers = floats(largest)
+        places = vectors.largest_coordinates(floats(rows).view(np.int32), numbers.view(np.int32))
+        return LargestCoordinates(largest, *(float(numbers[place, 0]) for place in places))
+    largest = rows.abs().amax(1, keepdim=True)
+    return LargestCoordinates(largest, *map(float, torch.aminmax(largest)))
 
 
 class _Unit(torch.autograd.Function):
@@ -50,7 +74,7 @@ def unit_vectors(vectors: Tensor, largest: Tensor | None = None) -> Tensor:
     coordinates are all below 1e-12 becomes zero and gets no gradient. `largest` may hold those coordinates already.
     """
     if largest is None:
-        largest = vectors.detach().abs().amax(1, keepdim=True)
+        largest = largest_coordinates(vectors).of_rows
     return _Unit.apply(vectors, largest.masked_fill(largest < SHORTEST, torch.inf))
 
 
@@ -103,6 +127,14 @@ class _Cosines(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, rows: Tensor) -> Tensor:
         similarity = _product(rows, rows.mT)
+        context.is_small = is_small(similarity)
+        if context.is_small:
+            from unseen.pairs.kernels.vectors import divide_lengths
+
+            inverse = similarity.new_empty(len(rows))
+            divide_lengths(floats(similarity), floats(inverse))
+            context.save_for_backward(rows, inverse, similarity)
+            return similarity
         inverse = similarity.diagonal().rsqrt()
         scales = inverse.outer(inverse)
         similarity *= scales
@@ -113,6 +145,12 @@ class _Cosines(torch.autograd.Function):
     @first_order("cosines")
     def backward(context: Any, gradient: Tensor) -> Tensor:
         rows, scales, similarity = context.saved_tensors
+        if context.is_small:
+            from unseen.pairs.kernels.vectors import cosine_weights
+
+            weights = torch.empty_like(similarity)
+            cosine_weights(floats(gradient), floats(similarity), floats(scales), floats(weights))
+            return _product(weights, rows)
         # Copied first: adding a matrix to its transpose jumps through memory for every number.
         weights = gradient.mT.contiguous().add_(gradient)
         along = (weights * similarity).sum(1)  # not vecdot, which autocast would round

@@ -8,7 +8,7 @@ from unseen.evaluation.intervals import Draws
 from unseen.evaluation.report_sample import ReportSample
 
 # Protocol fields in which rows of one ranking may differ: they are what is compared.
-MAY_DIFFER = ("method", "loss", "miner", "robust", "seed")
+MAY_DIFFER = ("method", "loss", "miner", "robust", "average", "blend", "seed")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

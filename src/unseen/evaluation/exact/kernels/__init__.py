@@ -1,31 +1,5 @@
-"""Loops compiled by numba, or run as plain Python where numba is not installed.
+"""Compiled loops of the exact engine. Import these modules where they are used: loading the compiler takes a second."""
 
-Import these modules where they are used, not at the top of a module: loading the compiler takes a second.
-"""
-
-from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Any, TypeVar
-
-IS_COMPILED = find_spec("numba") is not None
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def compiled(function: Function) -> Function:
-    """Compile at the first call to machine code that releases the GIL; the code is cached on disk."""
-    return _compile(function, fastmath=set())
-
-
-def compiled_in_any_order(function: Function) -> Function:
-    """`compiled` for sums that are exact in any order, so that the compiler may reorder them."""
-    return _compile(function, fastmath={"reassoc", "contract"})
-
-
-def _compile(function: Function, fastmath: set[str]) -> Function:
-    if not IS_COMPILED:
-        return function
-    import numba
-
-    machine_code: Any = numba.njit(nogil=True, cache=True, fastmath=fastmath or False)(function)
-    return machine_code
+from unseen.core.compiled import IS_COMPILED as IS_COMPILED
+from unseen.core.compiled import compiled as compiled
+from unseen.core.compiled import compiled_in_any_order as compiled_in_any_order

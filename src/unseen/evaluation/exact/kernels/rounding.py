@@ -40,14 +40,14 @@ def round_to_units(rows: Floats, float32: Float32s, norms: Floats, scale: float)
             integer = np.rint(row[k] / norm * scale) + 0.0
             row[k] = integer
             float32[number, k] = np.float32(integer / scale)
-        norms[number] = np.sqrt(_squared_length(row))
+        norms[number] = np.sqrt(squared_length(row))
         # The largest coordinate became 1 before it was divided by the norm.
         largest_integer = max(largest_integer, np.rint(1.0 / norm * scale) if terms[0] > 0 else 0.0)
     return largest_integer
 
 
 @compiled_in_any_order
-def _squared_length(integers: Floats) -> float:
+def squared_length(integers: Floats) -> float:
     """The squared length of a row of integers: below 2^53, so every partial sum is exact."""
     total = 0.0
     for k in range(integers.shape[0]):

@@ -1,0 +1,154 @@
+"""The inference engine: a network in evaluation mode and a stream of batches become rows.
+
+Everything that embeds with fixed weights goes through here: `embed`, the caches of the depths `top` and `frozen`,
+validation, and the evaluation of runs.
+"""
+
+import importlib.util
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unseen.core.checks import check_choice
+from unseen.core.errors import ConfigError
+from unseen.core.memory import keep_freed_memory
+from unseen.data.batches import CatalogueDataset, ItemKey, make_loader
+from unseen.models.folding import folded
+from unseen.models.onnx_graph import INPUT, OUTPUT, to_onnx
+
+EngineName = Literal["torch", "onnx"]
+EngineChoice = Literal["auto", "torch", "onnx"]
+ENGINES = ("auto", "torch", "onnx")
+
+# The two engines agree to this share of the length of an embedding, in each of its numbers.
+TOLERANCE = 1e-4
+
+# Numbers in the inputs of one step on a CPU: 32 images of 160 x 160. Larger steps are not faster, and hold more memory.
+_STEP_NUMBERS = 32 * 3 * 160 * 160
+_FEWEST_ROWS, _MOST_ROWS = 8, 256
+# Numbers in the inputs from which ONNX Runtime wins back the seconds of the conversion: 6,000 images of 160 x 160.
+_WORTH_CONVERTING = 6_000 * 3 * 160 * 160
+
+Compute = Callable[[Tensor], Tensor]
+
+
+class Engine:
+    """Computes the outputs of a network as it is now, in evaluation mode; later changes of the network do not show.
+
+    =========  ==============================================================================================
+    "torch"    a copy of the network in channels_last with batch norm folded into convolutions
+    "onnx"     ONNX Runtime on the CPU, with the extra `onnx`; equal to "torch" within 1e-4 of a row's length
+    "auto"     "onnx" if it is installed, there is no GPU and the images are many enough to win back the seconds of
+               the conversion, else "torch"; also "torch" for a network that cannot be converted
+    =========  ==============================================================================================
+
+    Rows of features, and networks on a GPU, are computed by torch in any case. Neither the network nor its training
+    mode changes. The rows of a batch depend on the batch and on the machine, not on the batches before it.
+    """
+
+    def __init__(self, network: nn.Module, name: EngineChoice = "auto") -> None:
+        self.network, self.name = network, check_engine(name)
+        self._device = device_of(network)
+        self._computes: dict[tuple[int, ...], Compute] = {}  # by the shape of an input
+
+    def rows(
+        self, dataset: CatalogueDataset, batches: Sequence[Sequence[ItemKey]], *, workers: int = 0
+    ) -> Iterator[Tensor]:
+        """Yield the outputs of each batch, float32 on the CPU, while the next batches are loaded."""
+        if self._device.type == "cpu":
+            keep_freed_memory()
+        for batch in make_loader(dataset, batches, workers=workers):
+            shape = tuple(batch.inputs.shape[1:])
+            if shape not in self._computes:
+                self._computes[shape] = self._prepare(batch.inputs[:1], sum(map(len, batches)))
+            steps = batch.inputs.split(rows_per_step(shape, self._device))
+            with torch.inference_mode():
+                outputs = [self._computes[shape](step) for step in steps]
+            yield outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+    def _prepare(self, example: Tensor, count: int) -> Compute:
+        name = self.name
+        if example.ndim < 3 or self._device.type != "cpu":
+            name = "torch"
+        elif name == "auto":
+            name = fastest_engine(count, tuple(example.shape[1:]))
+        if name == "onnx":
+            try:
+                return _onnx_compute(self.network, example)
+            except ConfigError:
+                if self.name == "onnx":
+                    raise
+        return _torch_compute(self.network, example.to(self._device))
+
+
+def rows_per_step(shape: Sequence[int], device: torch.device) -> int:
+    """Return how many inputs of this shape go through a network at once.
+
+    >>> [rows_per_step((3, size, size), torch.device("cpu")) for size in (32, 160, 224, 448)]
+    [256, 32, 16, 8]
+    """
+    if device.type != "cpu":
+        return _MOST_ROWS
+    affordable = _STEP_NUMBERS // max(math.prod(shape), 1)
+    return min(max(2 ** (max(affordable, 1).bit_length() - 1), _FEWEST_ROWS), _MOST_ROWS)
+
+
+def check_engine(name: str) -> EngineChoice:
+    """Return the name of an engine that can be used here.
+
+    Raises:  `ConfigError` for an unknown name, and for an engine that is not installed
+    """
+    check_choice("embed", "engine", name, ENGINES)
+    if name == "onnx" and not has_onnx():
+        raise ConfigError("engine onnx is not installed", hint="Run pip install 'unseen[onnx]', or use --engine torch.")
+    return cast(EngineChoice, name)
+
+
+def has_onnx() -> bool:
+    """Return whether the libraries of the extra `onnx` are installed."""
+    return all(importlib.util.find_spec(library) is not None for library in ("onnxruntime", "onnx", "onnxscript"))
+
+
+def fastest_engine(count: int, shape: tuple[int, ...]) -> EngineName:
+    """Return the engine that computes so many inputs of a shape first, with the time of the conversion."""
+    if len(shape) < 2 or count * math.prod(shape) < _WORTH_CONVERTING or torch.cuda.is_available():
+        return "torch"
+    return "onnx" if has_onnx() else "torch"
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """Return the device of a network's parameters, the CPU if it has none."""
+    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+
+
+def _torch_compute(network: nn.Module, example: Tensor) -> Compute:
+    fast = folded(network, example).to(memory_format=torch.channels_last)
+    device = device_of(network)
+
+    def compute(inputs: Tensor) -> Tensor:
+        outputs: Tensor = fast(inputs.to(device))
+        return outputs.float().cpu()
+
+    return compute
+
+
+def _onnx_compute(network: nn.Module, example: Tensor) -> Compute:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    # Threads that wait in a loop would take the cores from those that decode the next images.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    graph = to_onnx(folded(network, example), example)
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+    def compute(inputs: Tensor) -> Tensor:
+        (outputs,) = session.run([OUTPUT], {INPUT: np.ascontiguousarray(inputs.numpy())})
+        return torch.from_numpy(outputs)
+
+    return compute

@@ -1,0 +1,47 @@
+"""The weight gradient of a depthwise convolution."""
+
+import numpy as np
+
+from unseen.core.compiled import compiled
+
+# So many channels at a time: their sums for a kernel of 5 x 5 stay in the first-level cache.
+CHANNELS = 64
+
+
+@compiled
+def write_kernel_gradients(
+    inputs: np.ndarray, gradients: np.ndarray, geometry: tuple[int, int, int, int], first: int, sums: np.ndarray
+) -> None:
+    """Write the gradients of the weights of `CHANNELS` channels from the first one on.
+
+    Those of their biases are written to the last row of `sums`, in its first column.
+
+    Shape:  inputs (n, height, width, c), gradients of the outputs (n, rows, columns, c), geometry (vertical and
+            horizontal stride, vertical and horizontal padding), sums (kernel height + 1, kernel width, c)
+    """
+    count, height, width, channels = inputs.shape
+    rows, columns = gradients.shape[1], gradients.shape[2]
+    kernel_height, kernel_width = sums.shape[0] - 1, sums.shape[1]
+    down, across, top, left = geometry
+    last = min(first + CHANNELS, channels)
+    total = np.zeros((kernel_height + 1, kernel_width, CHANNELS), np.float32)
+    for item in range(count):
+        for row in range(rows):
+            for column in range(columns):
+                gradient, bias = gradients[item, row, column, first:last], total[kernel_height, 0]
+                for channel in range(last - first):
+                    bias[channel] += gradient[channel]
+            for i in range(kernel_height):
+                y = row * down + i - top
+                if y < 0 or y >= height:
+                    continue
+                for column in range(columns):
+                    gradient = gradients[item, row, column, first:last]
+                    for j in range(kernel_width):
+                        x = column * across + j - left
+                        if x < 0 or x >= width:
+                            continue
+                        values, of_weight = inputs[item, y, x, first:last], total[i, j]
+                        for channel in range(last - first):
+                            of_weight[channel] += values[channel] * gradient[channel]
+    sums[:, :, first:last] = total[:, :, : last - first]
