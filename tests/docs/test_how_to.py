@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from PIL import Image
 
 from tests.helpers.commands import unseen
+from tests.helpers.fresh_process import run_code
 from tests.helpers.small_runs import image_settings, write_features, write_images
 from unseen.models import backbone_facts, packaged_weights
 from unseen.runs import run
@@ -22,6 +24,7 @@ from unseen.runs import run
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "how-to"
 FILE = re.compile(r"^`src/(unseen/\S+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = "from unseen.cli import main; main()"
 QUICK = ["--epochs", "1", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
 
 
@@ -37,14 +40,8 @@ class Package:
 
     def __call__(self, *arguments, code=0):
         """Run a command; returns standard output and error."""
-        done = subprocess.run(
-            [sys.executable, "-m", "unseen", *map(str, arguments)],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "COLUMNS": "160", "PYTHONPATH": str(self.folder)},
-        )
+        with patch.dict(os.environ, COLUMNS="160"):
+            done = run_code(COMMAND, *arguments, cwd=self.folder, path=(str(self.folder),))
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
         return done.stdout, done.stderr
 
