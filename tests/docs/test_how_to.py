@@ -7,8 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import patch
 
@@ -150,9 +148,7 @@ def test_the_exports_of_the_page_are_written_and_its_program_runs_on_them(tmp_pa
     for number, file in enumerate(sorted(images.rglob("*.png"))[:5]):
         Image.open(file).save(tmp_path / "run" / "photographs" / f"{number}.jpg")
     program = next(code for language, code in blocks if language == "python")
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path / "run", capture_output=True, text=True, timeout=300
-    )
+    done = run_code(program, cwd=tmp_path / "run", path=(str(tmp_path / "run"),))
     assert done.stdout.strip() == "(5, 6)", done.stderr
 
 
