@@ -17,7 +17,10 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm model: resnet50:weights=FILE")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="lite0, joined:[lite0,dinov2_s], convnet, ..., or any timm model: resnet50:weights=FILE"),
+]
 Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size=32")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Cache = Annotated[Path | None, typer.Option(help="Cache folder for the depths top and frozen.")]
