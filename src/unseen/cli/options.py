@@ -98,6 +98,10 @@ def _run_settings(
         str | None,
         typer.Option(help="What computes embeddings with fixed weights: torch, onnx, or auto: the faster one."),
     ] = None,
+    compile: Annotated[
+        bool | None,
+        typer.Option(help="Compile the backbone for training: a minute or more, for long runs; needs a C++ compiler."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
 ) -> None:
     """The options that describe a run; only the signature is used."""

@@ -45,6 +45,7 @@ _COMMON: Record = {
     "blend": None,
     "clip_gradients": None,
     "autocast": False,
+    "compile": False,
     "engine": "auto",
     "choose_by": "recall@1",
     "choose_on": "validation",

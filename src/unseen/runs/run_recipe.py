@@ -23,8 +23,9 @@ from unseen.evaluation import evaluate
 from unseen.evaluation.report_sample import sample_for_report
 from unseen.methods import Method, MethodInputs
 from unseen.models import Embedder, build_embedder, embed, pretraining_of
+from unseen.models.compiled_backbone import check_compiler
 from unseen.models.engine import EngineChoice, EngineName, check_engine, has_onnx
-from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
+from unseen.runs.depths import Parts, check_train_size, example_at_depth, initialize_head, items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
@@ -63,6 +64,7 @@ def run(
         check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
     items = make_dataset(recipe, catalogue)
     model = model_of(recipe, items).to(device())
+    check_train_size(recipe, model, items)
     parts = part_at_depth(recipe, model, items)
     job = _job(prepared, parts, items, save_seconds)
     with target.claimed(recipe.to_mapping(), unseen.__version__):
@@ -174,6 +176,8 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
     loss = recipe.loss
     if loss is None or recipe.epochs == 0:
         return None
+    if recipe.compile:
+        check_compiler(device())
     labels = prepared.catalogue.labels[split.train]
     known = {"num_classes": len(np.unique(labels)), "seed": recipe.seed}
     inputs = MethodInputs(
@@ -207,6 +211,7 @@ def _job(prepared: Prepared, parts: Parts, items: CatalogueDataset, save_seconds
         config=recipe.to_mapping(),
         clip_gradients=recipe.clip_gradients,
         autocast=recipe.autocast,
+        compile=recipe.compile,
         choose_by=recipe.choose_by,
         patience=recipe.patience,
         save_seconds=save_seconds,
@@ -268,6 +273,7 @@ def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Re
         "views": recipe.views,
         "input": list(items.input_shape),
         "transform": recipe.transform,
+        "decoding": items.decoding,
         "embedding_size": model.width,
         "head": None if recipe.embedding_size is None else recipe.head,
         "batch_norm": "frozen statistics" if model.freezes_batch_norm else "trained",
@@ -283,6 +289,7 @@ def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Re
         "blend": recipe.blend if trained else None,
         "clip_gradients": recipe.clip_gradients,
         "autocast": recipe.autocast,
+        "compile": recipe.compile,
         "engine": {"cache": None if parts.below is None else recipe.engine, "test": _engine_of_test(recipe, parts)},
         "checkpoint": chosen,
         "seed": recipe.seed,

@@ -31,6 +31,7 @@ class Job:
     head_epochs     epochs that train the head alone, before the `epochs` that train everything
     average         moving average of the weights, validated and kept in their place
     blend           blends the final weights with those before training
+    compile         whether the backbone runs compiled in training
     save_seconds    a checkpoint is written at the first step after this many seconds
     config          the configuration whose hash a checkpoint must carry
     ==============  ==============================================================================================
@@ -48,6 +49,7 @@ class Job:
     config: dict[str, Any]
     clip_gradients: float | None = None
     autocast: bool = False
+    compile: bool = False
     validate: Validate | None = None
     choose_by: str = "recall@1"
     patience: int | None = None
