@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,7 +129,7 @@ def clocked(run: Round, number: int) -> list[tuple[float, float]]:
 
     mark()
     run(number, mark)
-    return [(after[0] - before[0], after[1] - before[1]) for before, after in zip(marks[:-1], marks[1:], strict=True)]
+    return [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(marks)]
 
 
 def main() -> None:
