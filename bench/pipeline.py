@@ -93,6 +93,7 @@ class Process:
         """End the process."""
         self._requests.close()
         self._process.wait()
+        self._answers.close()
 
 
 def draw_files(root: Path, classes: int = CLASSES, of_a_class: int = FILES_OF_A_CLASS) -> None:
