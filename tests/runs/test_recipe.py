@@ -150,3 +150,12 @@ def test_every_kind_of_data_has_complete_defaults_at_every_depth(images, feature
             defaults = defaults_for(load_catalogue(data), depth)
             assert needed == set(defaults)
             assert depth in (None, defaults["depth"])
+
+
+def test_the_default_crops_of_training_are_smaller_at_full_but_for_networks_of_one_size(tmp_path):
+    data = {"name": "folder", "path": str(write_images(tmp_path / "images"))}
+    for model, sizes in (("lite0", (224, 160)), ("dinov2_s", (224, None))):
+        transform = present(prepare({"data": data, "depth": "full", "model": model}).recipe.transform)
+        assert (transform["size"], transform["train_size"]) == sizes
+    transform = present(prepare({"data": data}).recipe.transform)
+    assert (transform["size"], transform["train_size"]) == (224, None)

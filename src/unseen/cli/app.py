@@ -10,6 +10,7 @@ from unseen.cli.compare import compare
 from unseen.cli.demo import demo
 from unseen.cli.embed import embed
 from unseen.cli.evaluate import evaluate
+from unseen.cli.export import export
 from unseen.cli.failures import failures
 from unseen.cli.list import list_components
 from unseen.cli.report import report
@@ -34,6 +35,7 @@ app.command("compare", help="Compare two runs, or two files of embeddings, on th
 app.command("failures", help="Show where a model fails: worst queries, confused classes, near duplicates.")(failures)
 app.command("calibrate", help="Find the similarity threshold that tells the same item from another.")(calibrate)
 app.command("embed", help="Write the embeddings of any data by a trained run.")(embed)
+app.command("export", help="Write a trained run as an ONNX or TorchScript file for other programs.")(export)
 app.command("shift-check", help="Measure the shift from training to deployment data and forecast recall.")(shift_check)
 app.command("study", help="Run a grid of data x split x method x seed; resumes an interrupted one.")(study)
 app.command("report", help="Write the HTML report and the tables of a study or a run.")(report)

@@ -9,6 +9,7 @@ from threading import Event
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import PIL
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
@@ -18,6 +19,7 @@ from unseen.core.errors import ConfigError, DataError, UnseenError
 from unseen.core.processes import die_with_parent
 from unseen.core.randomness import torch_generator
 from unseen.data.catalogue import Catalogue
+from unseen.data.decoding import AT_FULL_SIZE, REDUCED
 from unseen.data.item_readers import FeatureArray, ImageFiles, ImagesInMemory
 from unseen.data.row_cache import CachedRows
 from unseen.data.transforms import Transform, ViewTransform
@@ -92,6 +94,14 @@ class CatalogueDataset(Dataset[Batch]):
     def is_in_memory(self) -> bool:
         """Whether a batch needs neither files nor a transform."""
         return self.transform is None
+
+    @property
+    def decoding(self) -> dict[str, str] | None:
+        """How image files are decoded, for the protocol of a number; None for other data."""
+        if not isinstance(self.catalogue.reader, ImageFiles):
+            return None
+        is_reduced = isinstance(self.transform, ViewTransform) and self.transform.draft
+        return {"jpeg": REDUCED if is_reduced else AT_FULL_SIZE, "library": f"Pillow {PIL.__version__}"}
 
     @cached_property
     def input_shape(self) -> tuple[int, ...]:

@@ -52,10 +52,10 @@ def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, 
     if is_small(pairs.same, torch.bool):
         from unseen.pairs.kernels.classes import third_class_rows
 
-        labels, ref_labels = pairs.labels.contiguous().numpy(), pairs.ref_labels.contiguous().numpy()
+        own, others = pairs.labels.contiguous().numpy(), pairs.ref_labels.contiguous().numpy()
         rows, is_found = torch.empty_like(triplets.anchor), torch.empty(len(numbers), dtype=torch.bool)
         ends = torch.stack((triplets.anchor, triplets.negative)).numpy()
-        third_class_rows(labels, ref_labels, ends, numbers.numpy(), rows.numpy(), flags(is_found))
+        third_class_rows(own, others, ends, numbers.numpy(), rows.numpy(), flags(is_found))
         return rows, is_found
     inverse = torch.cat((pairs.labels, pairs.ref_labels)).unique(return_inverse=True)[1]
     # Classes in order of appearance, so that the draw does not depend on their labels.

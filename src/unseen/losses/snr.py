@@ -20,7 +20,7 @@ from unseen.pairs.functional import (
     triplet_hinges,
     with_gradients,
 )
-from unseen.pairs.functional.small import floats, is_small
+from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.pair_terms import anchors_of
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import LossOutput, Miner, PairMasks, Triplets
@@ -93,15 +93,13 @@ class _Signals(torch.autograd.Function):
         """The same by compiled loops."""
         from unseen.pairs.kernels.signals import centre_rows
 
-        direction, kept = torch.empty_like(embeddings), embeddings.new_empty(6, len(embeddings))
-        flattest = np.float32(8 * torch.finfo(embeddings.dtype).eps)
-        centre_rows(floats(embeddings), np.float32(SHORTEST), flattest, direction.numpy(), kept.numpy())
-        largest, _, length, inverse, _, lean = kept
-        is_varied = inverse > 0
-        log_spread = (length.log() + largest.log()).masked_fill_(~is_varied, NO_SPREAD)
+        direction, kept = torch.empty_like(embeddings), embeddings.new_empty(7, len(embeddings))
+        is_varied = torch.empty(len(embeddings), dtype=torch.bool)
+        limits = np.array((SHORTEST, 8 * torch.finfo(embeddings.dtype).eps, NO_SPREAD), np.float32)
+        centre_rows(floats(embeddings), limits, direction.numpy(), kept.numpy(), flags(is_varied))
         context.save_for_backward(direction, kept)
         context.mark_non_differentiable(is_varied)
-        return direction, log_spread, lean.clone(), is_varied
+        return direction, kept[6].clone(), kept[5].clone(), is_varied
 
     @staticmethod
     def small_backward(context: Any, to_direction: Tensor, to_numbers: Tensor) -> Tensor:
@@ -155,18 +153,18 @@ def _small_snr(
     """The loss over triplets of a batch by a compiled loop."""
     from unseen.pairs.kernels.signals import hinge_ratios
 
-    slope, spreads = torch.zeros_like(correlation), correlation.new_zeros(4, len(correlation))
-    spreads[0], spreads[1] = signals.log_spread.detach(), signals.is_varied
+    slope, spreads = torch.zeros_like(correlation), np.zeros((4, len(correlation)), np.float32)
+    spreads[0], spreads[1] = floats(signals.log_spread), flags(signals.is_varied)
     total, num_used, num_active = hinge_ratios(
-        floats(correlation), triplets.numpy(), spreads.numpy(), margin, LARGEST_LOG_RATIO, slope.numpy()
+        floats(correlation), triplets.numpy(), spreads, margin, LARGEST_LOG_RATIO, slope.numpy()
     )
-    sums, is_anchor = signals.coordinate_sum.detach(), spreads[3]
-    weight = regularization / max(1, int(is_anchor.sum()))
-    value = total / max(1, num_active) + weight * torch.dot(sums.abs(), is_anchor)
+    share, sums, is_anchor = 1 / max(1, num_active), floats(signals.coordinate_sum), spreads[3]
+    weights = is_anchor * np.float32(regularization / max(1.0, is_anchor.sum()))
+    value = correlation.new_tensor(share * total + np.dot(np.abs(sums), weights))
     sources = [
-        (correlation, slope.div_(max(1, num_active))),
-        (signals.log_spread, spreads[2].div_(max(1, num_active))),
-        (signals.coordinate_sum, sums.sign().mul_(is_anchor).mul_(weight)),
+        (correlation, slope.mul_(share)),
+        (signals.log_spread, torch.from_numpy(spreads[2] * np.float32(share))),
+        (signals.coordinate_sum, torch.from_numpy(np.sign(sums) * weights)),
     ]
     return LossOutput(with_gradients(value, sources), num_used, num_active)
 

@@ -9,7 +9,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import miner
 from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.pairs import Pairs, pairs_of
-from unseen.pairs.random_choice import draw, draw_distinct, gumbel_numbers, triplets_of, uniform_numbers
+from unseen.pairs.random_choice import draw_distinct, draw_triplets, gumbel_numbers, uniform_numbers
 from unseen.pairs.tuples import PairIndices, PairMasks, Triplets
 
 BEYOND = 100.0
@@ -68,7 +68,7 @@ class DistanceWeighted:
         """The triplets of a batch, a function of embeddings, labels and key."""
         pairs = pairs_of(embeddings, labels).detached
         numbers = uniform_numbers(pairs, key, draws=2, per_anchor=self.per_anchor)
-        return triplets_of(pairs, draw(pairs.positive, numbers[0]), draw(self.weights(pairs), numbers[1]))
+        return draw_triplets(pairs, pairs.positive, self.weights(pairs), numbers)
 
     def weights(self, pairs: Pairs) -> Tensor:
         """The sampling weight of every pair, 0 for pairs that are never drawn; the largest weight per anchor is 1."""

@@ -6,7 +6,7 @@ from torch import Tensor
 from unseen.core.checks import check_count
 from unseen.core.registry import miner
 from unseen.pairs.pairs import Pairs, pairs_of
-from unseen.pairs.random_choice import draw, triplets_of, uniform_numbers
+from unseen.pairs.random_choice import draw_triplets, uniform_numbers
 from unseen.pairs.tuples import Triplets
 
 
@@ -37,4 +37,4 @@ class Random:
         """The triplets of a batch, a function of its labels and the key."""
         pairs = pairs_of(embeddings, labels)
         numbers = uniform_numbers(pairs, key, draws=2, per_anchor=self.per_anchor)
-        return triplets_of(pairs, draw(pairs.positive, numbers[0]), draw(pairs.negative, numbers[1]))
+        return draw_triplets(pairs, pairs.positive, pairs.negative, numbers)

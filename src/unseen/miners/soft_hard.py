@@ -6,7 +6,7 @@ from torch import Tensor
 from unseen.core.checks import check_count
 from unseen.core.registry import miner
 from unseen.pairs.pairs import Pairs, pairs_of
-from unseen.pairs.random_choice import draw, triplets_of, uniform_numbers
+from unseen.pairs.random_choice import draw_triplets, uniform_numbers
 from unseen.pairs.tuples import Triplets
 
 
@@ -46,7 +46,7 @@ class SoftHard:
         nearest = pairs.similarity.masked_fill(pairs.same, -torch.inf).amax(1, keepdim=True)
         positive = _or_any(pairs.positive & (pairs.similarity < nearest), pairs.positive)
         negative = _or_any(pairs.negative & (pairs.similarity > farthest), pairs.negative)
-        return triplets_of(pairs, draw(positive, numbers[0]), draw(negative, numbers[1]))
+        return draw_triplets(pairs, positive, negative, numbers)
 
 
 def _or_any(hard: Tensor, every: Tensor) -> Tensor:

@@ -29,4 +29,5 @@ from unseen.models.split_backbone import sequential_steps as sequential_steps
 from unseen.models.split_backbone import split_at as split_at
 from unseen.models.split_backbone import stage_names as stage_names
 from unseen.models.timm_backbone import Timm as Timm
+from unseen.models.timm_backbone import has_fixed_input_size as has_fixed_input_size
 from unseen.models.timm_backbone import input_normalization as input_normalization

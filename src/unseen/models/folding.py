@@ -61,7 +61,7 @@ def _calls(network: nn.Module, example: Tensor) -> tuple[list[_Call], Tensor]:
     return calls, output
 
 
-def _foldable(calls: list[_Call]) -> list[tuple[nn.Module, nn.Module]]:
+def _foldable(calls: list[_Call]) -> list[tuple[nn.Conv2d, _BatchNorm]]:
     """Return each convolution with the batch norm that takes its output, where both run once."""
     count = Counter(call.module for call in calls)
     pairs = []

@@ -1,7 +1,6 @@
 """A network as an ONNX graph, for ONNX Runtime and for other programs."""
 
 import copy
-import importlib
 import logging
 import re
 import warnings
@@ -36,13 +35,13 @@ def to_onnx(network: nn.Module, example: Tensor) -> bytes:
 
     Raises:  `ConfigError` when the extra `onnx` is missing, or when the network cannot be exported
     """
-    for library in ("onnx", "onnxscript"):
-        try:
-            importlib.import_module(library)
-        except ImportError:
-            raise ConfigError(
-                f"exporting a network needs {library}, which is not installed", hint="Run pip install 'unseen[onnx]'."
-            ) from None
+    try:
+        import onnx  # noqa: F401  # both are torch's exporter's, which names neither in its error
+        import onnxscript  # noqa: F401
+    except ImportError as problem:
+        raise ConfigError(
+            f"exporting a network needs {problem.name}, which is not installed", hint="Run pip install 'unseen[onnx]'."
+        ) from None
     network = copy.deepcopy(network).cpu().eval()
     # The exporter treats a batch of one row as a constant.
     rows = torch.zeros(2, *example.shape[1:], dtype=example.dtype)

@@ -50,6 +50,12 @@ def input_normalization(model: str | Mapping[str, object]) -> dict[str, list[flo
     return {} if settings is None else {"mean": list(settings.mean), "std": list(settings.std)}
 
 
+def has_fixed_input_size(model: Mapping[str, object]) -> bool:
+    """Return whether a model's record is of a network for images of one size, as most vision transformers are."""
+    settings = _timm().models.get_pretrained_cfg(model["architecture"]) if model["name"] == "timm" else None
+    return settings is not None and bool(settings.fixed_input_size)
+
+
 @backbone("timm")
 class Timm(Backbone):
     """A timm backbone up to its pooled features.

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from unseen.core.randomness import key_from_torch, torch_generator
 from unseen.pairs.functional.small import flags, floats, is_small
+from unseen.pairs.kernels.arrays import Bytes, Float32s
 from unseen.pairs.pairs import Pairs
 from unseen.pairs.tuples import Triplets
 
@@ -27,8 +28,7 @@ def draw(weights: Tensor, numbers: Tensor) -> Tensor:
         from unseen.pairs.kernels.draws import draw_columns
 
         columns = torch.empty(numbers.shape, dtype=torch.int64)
-        loads = flags(weights) if weights.dtype is torch.bool else floats(weights)
-        draw_columns(loads, numbers.contiguous().numpy(), columns.numpy())
+        draw_columns(_loads(weights), numbers.contiguous().numpy(), columns.numpy())
         return columns
     running = weights.cumsum(1, dtype=torch.float64)
     return torch.searchsorted(running, numbers * running[:, -1:], right=True)
@@ -51,6 +51,21 @@ def draw_distinct(log_weights: Tensor, counts: Tensor, gumbel: Tensor) -> Tensor
     scores, columns = (gumbel + log_weights).topk(most)
     is_drawn = (torch.arange(most, device=columns.device) < counts.unsqueeze(1)) & (scores != -torch.inf)
     return torch.zeros_like(log_weights, dtype=torch.bool).scatter_(1, columns, is_drawn)
+
+
+def draw_triplets(pairs: Pairs, positive: Tensor, negative: Tensor, numbers: Tensor) -> Triplets:
+    """Triplets of positives and negatives drawn independently by weight, n x m each; numbers: 2 x n x per_anchor."""
+    if is_small(negative, torch.float32, torch.bool):
+        from unseen.pairs.kernels import draws
+
+        triplets = torch.empty(3, numbers[0].numel(), dtype=torch.int64)
+        count = draws.draw_triplets(_loads(positive), _loads(negative), numbers.numpy(), triplets.numpy())
+        return Triplets(*triplets[:, :count].unbind())
+    return triplets_of(pairs, draw(positive, numbers[0]), draw(negative, numbers[1]))
+
+
+def _loads(weights: Tensor) -> Bytes | Float32s:
+    return flags(weights) if weights.dtype is torch.bool else floats(weights)
 
 
 def triplets_of(pairs: Pairs, positive: Tensor, negative: Tensor) -> Triplets:

@@ -1,11 +1,11 @@
 """Unnormalised embeddings: products, distances and length penalties that are finite for every finite row."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from unseen.pairs.functional import euclidean_distances, inner_products
+from unseen.pairs.functional import euclidean_distances, first_order, inner_products, largest_coordinates
 from unseen.pairs.pairs import Pairs
 
 LARGEST = 1e12
@@ -19,10 +19,8 @@ def limited(vectors: Tensor) -> Tensor:
 
     The scale is a constant for the gradient, so a penalty on the length still shortens such a row.
     """
-    largest = vectors.detach().abs().amax(1, keepdim=True)
-    if largest.amax().item() <= LARGEST:
-        return vectors
-    return vectors * (LARGEST / largest).clamp(max=1)
+    largest = largest_coordinates(vectors)
+    return vectors if largest.highest <= LARGEST else vectors * (LARGEST / largest.of_rows).clamp(max=1)
 
 
 def raw_products(rows: Tensor, pairs: Pairs, divisor: float = 1.0) -> Tensor:
@@ -37,6 +35,20 @@ def raw_distance(rows: Tensor, pairs: Pairs) -> Tensor:
     return euclidean_distances(rows - centre, None if pairs.is_self else limited(pairs.ref_embeddings) - centre)
 
 
+class _MeanSquare(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, rows: Tensor) -> Tensor:
+        context.save_for_backward(rows)
+        numbers = rows.flatten()
+        return torch.dot(numbers, numbers) / len(rows)
+
+    @staticmethod
+    @first_order("length_penalty")
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        (rows,) = context.saved_tensors
+        return rows * (gradient * (2 / len(rows)))
+
+
 def length_penalty(rows: Tensor, kind: Regularizer) -> Tensor:
     """Mean squared length of the rows, or their mean length."""
-    return rows.square().sum(1).mean() if kind == "squared_norm" else torch.linalg.vector_norm(rows, dim=1).mean()
+    return _MeanSquare.apply(rows) if kind == "squared_norm" else torch.linalg.vector_norm(rows, dim=1).mean()

@@ -1,5 +1,6 @@
 """KL penalty on the weights: hard pairs get exponentially more weight."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -7,6 +8,7 @@ from unseen.core.checks import check_above, check_count
 from unseen.core.randomness import derive, key_from_torch, torch_generator
 from unseen.core.registry import uncertainty
 from unseen.pairs.functional import masked_softmax, row_counts
+from unseen.pairs.functional.small import flags, floats, is_small
 from unseen.pairs.pair_terms import PairTerms
 from unseen.robust.worst_case import WorstCase, all_pairs, weighted
 
@@ -16,6 +18,13 @@ def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = N
 
     `pseudo` is the loss of an additional pair per row, whose weight is not returned: a row then sums to less than 1.
     """
+    if is_small(values):
+        from unseen.pairs.kernels.exponentials import tilt_rows
+
+        weights, objectives = torch.empty_like(values), values.new_empty(len(values))
+        settings = np.array((gamma, pseudo is not None, pseudo or 0.0), np.float32)
+        tilt_rows(floats(values), flags(mask), settings, weights.numpy(), objectives.numpy())
+        return weights, objectives
     logits = values / gamma if pseudo is None else torch.sub(values, pseudo).div_(gamma)
     log_total, weights = masked_softmax(logits, mask, with_one=pseudo is not None)
     count = row_counts(mask).double().unsqueeze(1)
@@ -26,6 +35,13 @@ def kl_rows(values: Tensor, mask: Tensor, gamma: float, pseudo: float | None = N
 
 def sampled_frequencies(weights: Tensor, samples: int, key: int) -> Tensor:
     """The frequency of each entry in `samples` draws with replacement; 0 where all weights are 0."""
+    if is_small(weights):
+        from unseen.pairs.kernels.draws import count_draws
+
+        numbers = torch.rand(samples, generator=torch_generator(key), dtype=torch.float64)
+        frequencies = torch.zeros_like(weights)
+        count_draws(floats(weights).reshape(-1), numbers.numpy(), frequencies.numpy().reshape(-1))
+        return frequencies.div_(samples)
     cumulative = weights.flatten().double().cumsum(0)
     uniform = torch.rand(samples, generator=torch_generator(key), dtype=torch.float64).to(cumulative.device)
     entries = torch.searchsorted(cumulative, uniform * cumulative[-1], right=True).clamp(max=len(cumulative) - 1)

@@ -55,6 +55,27 @@ def example_at_depth(parts: Parts, items: CatalogueDataset) -> Tensor:
         return network(items[ItemKey(0, None)].inputs.to(device))
 
 
+def check_train_size(recipe: Recipe, model: Embedder, items: CatalogueDataset) -> None:
+    """Refuse crops for training of a size that the model does not take; its input size is that of the evaluation.
+
+    Raises:     ConfigError
+    """
+    if recipe.loss is None or recipe.transform is None or not recipe.crops_by_two_sizes:
+        return
+    device = next(model.parameters()).device
+    try:
+        with torch.inference_mode():
+            fits = model.backbone.eval()(items[ItemKey(0, 0)].inputs.to(device)).shape[1] == model.backbone.width
+    except (AssertionError, RuntimeError):  # timm asserts sizes; torch refuses shapes
+        fits = False
+    if not fits:
+        raise ConfigError(
+            f"model '{recipe.model.get('architecture', recipe.model['name'])}' takes no crops of this train_size",
+            got=recipe.transform["train_size"],
+            hint=f"Use another train_size, or {recipe.transform['size']} as at evaluation.",
+        )
+
+
 def items_at_depth(
     prepared: Prepared, parts: Parts, items: CatalogueDataset, *, cache: Path, workers: int
 ) -> CatalogueDataset:

@@ -1,6 +1,5 @@
 """A recipe: everything that decides a run's numbers, complete, checked and hashed."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from unseen.core.registry import REGISTRIES
 from unseen.core.validation import SETTINGS, Count, PositiveInt, PositiveNumber, unknown_setting, validate
 from unseen.data import Catalogue, ImagesInMemory, Split, load_catalogue, split_catalogue
 from unseen.evaluation.score_table import read_names
-from unseen.models import default_cut, input_normalization, model_record, pretraining_of
+from unseen.models import default_cut, has_fixed_input_size, input_normalization, model_record, pretraining_of
 from unseen.models.embedder import SUPPLIED, BatchNormPolicy
 from unseen.models.engine import ENGINES, EngineName, fastest_engine
 from unseen.models.heads import HeadInit
@@ -260,7 +259,10 @@ def _defaults(catalogue: Catalogue, stated: Record) -> Record:
     model = model_record(stated["model"])
     if model["name"] == "joined":
         depth = depth or "frozen"
-    return defaults_for(catalogue, depth, is_pretrained=pretraining_of(model) != UNTRAINED)
+    defaults = defaults_for(catalogue, depth, is_pretrained=pretraining_of(model) != UNTRAINED)
+    if defaults["transform"] is not None and has_fixed_input_size(model):
+        defaults["transform"] = as_record(defaults["transform"], "transform") | {"train_size": None}
+    return defaults
 
 
 def _complete_components(merged: Record) -> None:
@@ -290,7 +292,8 @@ def _complete_components(merged: Record) -> None:
 
 def _engine_for(recipe: Recipe, catalogue: Catalogue, split: Split) -> EngineName:
     """The engine that "auto" stands for: by how many images go through fixed weights, and by their size."""
-    if not is_known_to_export(str(recipe.model.get("architecture", recipe.model["name"]))):
+    members = recipe.model.get("backbones", [recipe.model])
+    if not all(is_known_to_export(str(member.get("architecture", member["name"]))) for member in members):
         return "torch"
     size = None if recipe.transform is None else recipe.transform.get("size")
     shape: tuple[int, ...] = () if size is None else (3, size, size)
@@ -305,12 +308,6 @@ def _check_components(recipe: Recipe, split: Split) -> None:
     for model in recipe.model.get("backbones", [recipe.model]):
         if model.get("weights") is not None:
             check_weights_file(Path(model["weights"]))
-    backbone = inspect.signature(REGISTRIES["backbone"][recipe.model["name"]]).parameters
-    if recipe.crops_by_two_sizes and ("size" in backbone or "input_shape" in backbone):
-        raise ConfigError(
-            f"model '{recipe.model['name']}' takes images of one size, and train_size differs from size",
-            hint="Leave out train_size.",
-        )
     known = {"num_classes": split.classes["train"], "embedding_size": recipe.embedding_size or 1, "seed": recipe.seed}
     for kind in ("transform", "loss", "method", "sampler", "optimizer", "schedule"):
         record = getattr(recipe, kind)

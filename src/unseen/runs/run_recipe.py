@@ -25,7 +25,7 @@ from unseen.methods import Method, MethodInputs
 from unseen.models import Embedder, build_embedder, embed, pretraining_of
 from unseen.models.compiled_backbone import check_compiler
 from unseen.models.engine import EngineChoice, EngineName, check_engine, has_onnx
-from unseen.runs.depths import Parts, example_at_depth, initialize_head, items_at_depth, part_at_depth
+from unseen.runs.depths import Parts, check_train_size, example_at_depth, initialize_head, items_at_depth, part_at_depth
 from unseen.runs.recipe import Prepared, Recipe, prepare
 from unseen.runs.run_folder import RunFolder
 from unseen.samplers import EmbeddingAwareBatches
@@ -64,6 +64,7 @@ def run(
         check_images(catalogue, np.concatenate([split.train, split.validation, split.test]))
     items = make_dataset(recipe, catalogue)
     model = model_of(recipe, items).to(device())
+    check_train_size(recipe, model, items)
     parts = part_at_depth(recipe, model, items)
     job = _job(prepared, parts, items, save_seconds)
     with target.claimed(recipe.to_mapping(), unseen.__version__):
@@ -272,6 +273,7 @@ def protocol_of(prepared: Prepared, parts: Parts, items: CatalogueDataset) -> Re
         "views": recipe.views,
         "input": list(items.input_shape),
         "transform": recipe.transform,
+        "decoding": items.decoding,
         "embedding_size": model.width,
         "head": None if recipe.embedding_size is None else recipe.head,
         "batch_norm": "frozen statistics" if model.freezes_batch_norm else "trained",

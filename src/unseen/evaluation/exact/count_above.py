@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from unseen.core.console import bar_when_long
-from unseen.evaluation.exact.arrays import Float32s
+from unseen.evaluation.exact.arrays import Float32s, Floats, Integers
 from unseen.evaluation.exact.positives import Positives
 from unseen.evaluation.exact.thresholds import EXCLUDED, Counts, Side, Thresholds, error_bound, side, with_margins
 from unseen.evaluation.exact.tiles import QueryGallery, Tile, work_on_tiles
@@ -20,6 +20,8 @@ Kernel: TypeAlias = Callable[[Float32s, Side, Side, Thresholds, Counts, int], in
 _SIDE = 1024
 # With more thresholds per query than this, a table of bins is faster than one comparison per threshold.
 _FEW_THRESHOLDS = 32
+# With more thresholds than this, sorting a row is faster than comparing it with each of them.
+_FEW_SLOTS = 6
 # A tile with a larger share of exact decisions (copies, collapsed models) is faster in float64.
 _MAX_EXACT_SHARE = 1 / 8
 
@@ -109,11 +111,26 @@ def _count_exactly(positives: Positives, queries: slice, columns: slice) -> Coun
     is_used = np.arange(sizes.max(initial=0)) < sizes[:, None]
     padded = np.full(is_used.shape, np.inf)
     padded[is_used] = positives.similarities[starts[0] : starts[-1]]
+    if is_used.shape[1] <= _FEW_SLOTS:
+        at_least, above = (
+            _count_by_slot(compare, similarity.numpy(), padded) for compare in (np.greater_equal, np.greater)
+        )
+        return Counts(above[is_used], (at_least - above)[is_used])
     similarity.numpy().sort(axis=1)
     thresholds = torch.from_numpy(padded)
     at_most = torch.searchsorted(similarity, thresholds, right=True).numpy()[is_used]
     below = torch.searchsorted(similarity, thresholds).numpy()[is_used]
     return Counts(similarity.shape[1] - at_most, at_most - below)
+
+
+def _count_by_slot(compare: np.ufunc, similarity: Floats, thresholds: Floats) -> Integers:
+    """For each row and threshold of it the number of similarities that compare as true."""
+    counts = np.empty(thresholds.shape, dtype=np.int64)
+    is_counted = np.empty(similarity.shape, dtype=bool)
+    for slot in range(thresholds.shape[1]):
+        compare(similarity, thresholds[:, slot, None], out=is_counted)
+        counts[:, slot] = is_counted.view(np.uint8).sum(axis=1, dtype=np.int32)
+    return counts
 
 
 def _add(new: Counts, counts: Counts, positives: Positives, queries: slice) -> None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from unseen.core.progress import Progress, no_progress
@@ -138,7 +137,7 @@ def lloyd(
     before = np.full(count, -1, dtype=np.int64)
     sums, counts = np.zeros_like(centroids.integers), np.zeros(len(centroids.squares), dtype=np.int64)
     # NumPy's products: for a few hundred centroids they are faster than torch's.
-    with run_in_threads() as run, threadpool_limits(1, user_api="blas"):
+    with run_in_threads() as run:
         work = _Work.choose(run, memory, count * len(centroids.squares) * iterations)
         _assign(directions, centroids, nearest, np.arange(len(centroids.squares)), work)
         for iteration in range(iterations):

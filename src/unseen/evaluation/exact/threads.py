@@ -3,26 +3,37 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 import torch
+from threadpoolctl import ThreadpoolController
 
 Run: TypeAlias = Callable[[Callable[[int, int], None], int], None]
 """Calls ``function(start, stop)`` on parts that together cover ``range(count)``."""
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    # Looking for the loaded libraries takes longer than a small evaluation; NumPy's are loaded by now.
+    return ThreadpoolController()
+
+
 @contextmanager
 def thread_pool() -> Iterator[tuple[ThreadPoolExecutor, int]]:
-    """A pool with as many threads as torch has, and their number; torch itself uses one thread meanwhile.
+    """A pool with as many threads as torch has, and their number; torch and NumPy use one thread each meanwhile.
 
-    Torch's own threads would spin while they wait for its next product, on the cores that the pool needs.
+    Their own threads would spin while they wait for the next product, on the cores that the pool needs.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with (
+            _libraries().limit(limits=1, user_api="blas"),
+            ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ):
             yield pool, threads
     finally:
         torch.set_num_threads(threads)

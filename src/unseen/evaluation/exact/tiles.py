@@ -67,12 +67,16 @@ class QueryGallery:
 
     def exact(self, rows: slice, columns: slice) -> Tensor:
         """Inner products in integers times the item's inverse norm: they order each query's items exactly."""
-        queries, items = self.directions.integers(self.queries[rows]), self.gallery[columns]
-        similarity = torch.empty((len(queries), len(items)), dtype=torch.float64)
+        queries, items = self.queries[rows], self.gallery[columns]
+        ones = self.directions.integers(queries).numpy()
+        similarity = np.empty((len(queries), len(items)))
         for start in range(0, len(items), _ROWS_AT_ONCE):
             block = items[start : start + _ROWS_AT_ONCE]
-            torch.mm(queries, self.directions.integers(block).T, out=similarity[:, start : start + len(block)])
-        return similarity.mul_(self.directions.inverse_norms[torch.from_numpy(items)])
+            # NumPy computes only half of the product of a matrix and its own transpose.
+            twos = ones if np.array_equal(queries, block) else self.directions.integers(block).numpy()
+            np.matmul(ones, twos.T, out=similarity[:, start : start + len(block)])
+        similarity *= self.directions.inverse_norms.numpy()[items]
+        return torch.from_numpy(similarity)
 
     def exclude(self, similarity: Tensor, rows: slice, columns: slice, value: float) -> None:
         """Write a value where query and item are the same row, or of one group."""

@@ -1,15 +1,14 @@
 """Clustering scores: agreement of k-means clusters with the classes, or with super-classes.
 
-All are functions of the sizes of clusters, of classes and of their intersections. Pairs are counted by scikit-learn.
-NMI and AMI equal scikit-learn's to 1e-12 and 1e-10, but are computed here by exactly rounded sums over sizes: no score
-depends, not even in its last bit, on the order of the points or on the numbering of either partition.
+All are functions of the sizes of clusters, of classes and of their intersections. NMI and AMI equal scikit-learn's to
+1e-12 and 1e-10, but are computed here by exactly rounded sums over sizes: no score depends, not even in its last bit,
+on the order of the points or on the numbering of either partition.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.metrics.cluster import pair_confusion_matrix
 
 from unseen.core.errors import BatchError
 from unseen.core.registry import score
@@ -120,9 +119,10 @@ def pair_counting_f1(clusters: Integers, classes: Integers) -> float:
     >>> pair_counting_f1(np.array([0, 0, 1, 1]), np.array([5, 5, 7, 8]))
     0.6666666666666666
     """
-    (_, false_positives), (false_negatives, true_positives) = pair_confusion_matrix(classes, clusters).tolist()
-    total = 2 * true_positives + false_positives + false_negatives
-    return 2 * true_positives / total if true_positives else 0.0
+    sizes = count_sizes(clusters, classes)
+    in_clusters, in_classes, in_both = (int((part * (part - 1)).sum()) for part in sizes[1:])
+    # True positives are the pairs in both; false ones are the other pairs of a cluster, or of a class.
+    return 2 * in_both / (in_clusters + in_classes) if in_both else 0.0
 
 
 def check_super_classes(classes: Integers, super_classes: Integers) -> None:

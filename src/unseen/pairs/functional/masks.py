@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from unseen.pairs.functional.autograd import first_order
-from unseen.pairs.functional.small import SMALL, is_small
+from unseen.pairs.functional.small import SMALL, flags, is_small
 
 SMALL_MASK = 2**15
 """Beyond so many entries it pays to convert booleans to floats, which are summed several times faster."""
@@ -69,6 +69,12 @@ def selected_columns(mask: Tensor) -> tuple[Tensor, Tensor]:
 
     As many columns as the fullest row has (at least 1); rows with fewer end in zeros.
     """
+    if is_small(mask, torch.bool):
+        from unseen.pairs.kernels.ranks import list_columns
+
+        counts, listed = torch.empty(len(mask), dtype=torch.int64), torch.zeros(mask.shape, dtype=torch.int64)
+        list_columns(flags(mask), counts.numpy(), listed.numpy())
+        return listed[:, : max(1, int(counts.max()))], counts
     counts = row_counts(mask)
     rows, columns = mask.nonzero().unbind(1)
     slots = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts).index_select(0, rows)

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unseen.pairs.functional.autograd import first_order
 from unseen.pairs.functional.masks import as_numbers, fill_outside
+from unseen.pairs.functional.small import flags, floats, is_small
 
 TABLE_ENTRIES = 2**17
 """Comparisons are made for as many references at once as fill a table of this size, and for one at least."""
@@ -19,18 +21,36 @@ KEPT_ENTRIES = 2**23
 class _SoftRanks(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, values: Tensor, mask: Tensor, references: Tensor, temperature: float) -> Tensor:
+        context.temperature = temperature
+        context.is_small = is_small(values) and values.numel() * references.shape[1] <= KEPT_ENTRIES
+        if context.is_small:
+            from unseen.pairs.kernels.ranks import count_larger
+
+            shares = values.new_empty(*references.shape, values.shape[1])
+            counts = torch.empty_like(references)
+            level = np.float32(temperature)
+            count_larger(floats(values), flags(mask), floats(references), level, shares.numpy(), counts.numpy())
+            context.save_for_backward(shares)
+            return counts
         selected = fill_outside(values, mask)
         comparisons = _comparisons(selected, references, temperature)
         is_kept = selected.numel() * references.shape[1] <= KEPT_ENTRIES
         kept = list(comparisons) if is_kept else []
         context.save_for_backward(selected, references, *kept)
-        context.temperature = temperature
-        counts = [share.sum(2) for share in (kept if is_kept else comparisons)]
-        return torch.cat(counts, 1) if len(counts) > 1 else counts[0]
+        parts = [share.sum(2) for share in (kept if is_kept else comparisons)]
+        return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
     @staticmethod
     @first_order("soft_ranks")
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor, None]:
+        if context.is_small:
+            from unseen.pairs.kernels.ranks import larger_slopes
+
+            (shares,) = context.saved_tensors
+            to_values, to_references = shares.new_empty(shares.shape[::2]), shares.new_empty(shares.shape[:2])
+            level = np.float32(context.temperature)
+            larger_slopes(floats(shares), floats(gradient), level, to_values.numpy(), to_references.numpy())
+            return to_values, None, to_references, None
         selected, references, *kept = context.saved_tensors
         gradient = gradient.unsqueeze(2) / context.temperature  # n x k x 1
         to_values, to_references, done = torch.zeros_like(selected), torch.empty_like(references), 0

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import threshold
 
 from unseen.pairs.functional.autograd import first_order
-from unseen.pairs.functional.small import floats, is_small
+from unseen.pairs.functional.small import SMALL, floats, is_small
 
 DISTANCE_EPSILON = 1e-8
 """Added to squared distances before the root, so that a distance of 0 has a finite gradient."""
@@ -220,6 +220,14 @@ def distance_of(similarity: Tensor) -> Tensor:
 class _EuclideanDistances(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, left: Tensor, right: Tensor | None) -> Tensor:
+        context.is_small = right is None and len(left) ** 2 <= SMALL and is_small(left.detach())
+        if context.is_small:
+            from unseen.pairs.kernels.vectors import distances_from_products
+
+            distance = _product(left, left.mT)
+            distances_from_products(floats(distance), np.float32(DISTANCE_EPSILON))
+            context.save_for_backward(left, distance)
+            return distance
         others = left if right is None else right
         squared = _product(left, others.mT).mul_(-2)
         squared += left.square().sum(1, keepdim=True)
@@ -234,6 +242,13 @@ class _EuclideanDistances(torch.autograd.Function):
     @staticmethod
     @first_order("euclidean_distances")
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
+        if context.is_small:
+            from unseen.pairs.kernels.vectors import distance_weights
+
+            rows, distance = context.saved_tensors
+            weights = torch.empty_like(distance)
+            distance_weights(floats(gradient), floats(distance), weights.numpy())
+            return _product(weights, rows), None
         left, right, distance = context.saved_tensors
         weights = gradient / distance
         if context.is_self:

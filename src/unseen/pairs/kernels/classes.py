@@ -44,10 +44,10 @@ def third_class_rows(
         num_low = count[low + 1]
         num_high = 0 if high in (low, size) else count[high + 1]
         num_left = size - num_low - num_high
-        position = np.int64(numbers[t] * num_left)
+        position = int(numbers[t] * num_left)
         if position >= start[low]:
             position += num_low
         if high < size and position >= start[high]:
             position += num_high
-        rows[t] = order[min(position, size - 1)]
+        rows[t] = order[position if position < size else size - 1]
         is_found[t] = num_left > 0

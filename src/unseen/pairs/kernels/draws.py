@@ -10,21 +10,47 @@ LEAST_LOGARITHM = np.float32(-80)
 
 
 @compiled
+def draw_column(weights: Float32s | Bytes, total: float, number: float) -> int:
+    """The column where the cumulative weight exceeds number x total; without one the number of columns."""
+    target, running = number * total, 0.0
+    for j in range(len(weights)):
+        running += weights[j]
+        if running > target:
+            return j
+    return len(weights)
+
+
+@compiled
+def total_of(weights: Float32s | Bytes) -> float:
+    """The sum, in the order in which `draw_column` adds."""
+    total = 0.0
+    for j in range(len(weights)):
+        total += weights[j]
+    return total
+
+
+@compiled
 def draw_columns(weights: Float32s | Bytes, numbers: Float64s, columns: Integers) -> None:
-    """For each row and number the column where the cumulative weight exceeds number x total; none: their number."""
-    width = weights.shape[1]
+    """One column for each row and number."""
     for i in range(weights.shape[0]):
-        total = 0.0
-        for j in range(width):
-            total += weights[i, j]
+        total = total_of(weights[i])
         for k in range(numbers.shape[1]):
-            target, running, column = numbers[i, k] * total, 0.0, width
-            for j in range(width):
-                running += weights[i, j]
-                if running > target:
-                    column = j
-                    break
-            columns[i, k] = column
+            columns[i, k] = draw_column(weights[i], total, numbers[i, k])
+
+
+@compiled
+def draw_triplets(positive: Float32s | Bytes, negative: Float32s | Bytes, numbers: Float64s, triplets: Integers) -> int:
+    """A positive and a negative for each row and number, one below the other (3 x n k); how many rows have both."""
+    count, missing = 0, negative.shape[1]
+    for i in range(positive.shape[0]):
+        positive_total, negative_total = total_of(positive[i]), total_of(negative[i])
+        for k in range(numbers.shape[2]):
+            near = draw_column(positive[i], positive_total, numbers[0, i, k])
+            far = draw_column(negative[i], negative_total, numbers[1, i, k])
+            if near < missing and far < missing:
+                triplets[0, count], triplets[1, count], triplets[2, count] = i, near, far
+                count += 1
+    return count
 
 
 @compiled
@@ -87,3 +113,16 @@ def clear_excluded(
         else:
             for j in range(weights.shape[1]):
                 weights[i, j] = zero if same[i, j] or similarity[i, j] < lowest else weights[i, j]
+
+
+@compiled
+def count_draws(weights: Float32s, numbers: Float64s, counts: Float32s) -> None:
+    """How often each entry is drawn by numbers in [0, 1), in proportion to its weight; without weight it never is."""
+    cumulative, total = np.empty(len(weights)), 0.0
+    for entry in range(len(weights)):
+        total += weights[entry]
+        cumulative[entry] = total
+    for number in numbers:
+        entry = min(np.searchsorted(cumulative, number * total, side="right"), len(weights) - 1)
+        if weights[entry] > 0:
+            counts[entry] += np.float32(1)

@@ -35,7 +35,7 @@ def exp2_in_place(exponents: Float32s, bits: Int32s) -> None:
 
 
 @compiled_for_numbers
-def soft_maximum(row: Float32s, mask: Bytes, with_one: bool, bits: Int32s) -> float:
+def soft_maximum(row: Float32s, mask: Bytes, with_one: bool, bits: Int32s) -> np.float32:
     """Log of the sum of the selected powers of 2 of a row, and in place of the exponents their shares in that sum.
 
     `with_one` adds 1 to the sum. Without a selected entry the result is 0, and so are all shares.
@@ -60,7 +60,7 @@ def soft_maximum(row: Float32s, mask: Bytes, with_one: bool, bits: Int32s) -> fl
     inverse = ONE / total
     for j in range(len(row)):
         row[j] *= inverse
-    return np.log(total) + top * LOG_2
+    return np.float32(np.log(total) + top * LOG_2)
 
 
 @compiled_for_numbers
@@ -135,3 +135,23 @@ def weighted_row_sums(weights: Float32s, values: Float32s, sums: Float32s) -> No
             for j in range(weights.shape[2]):
                 total += weights[g, i, j] * values[i, j]
             sums[g, i] = total
+
+
+@compiled_for_numbers
+def tilt_rows(values: Float32s, mask: Bytes, settings: Float32s, weights: Float32s, objectives: Float32s) -> None:
+    """Softmax weights of the selected values of each row, and gamma x log of the mean of exp(value / gamma).
+
+    `settings`: gamma, and 1 and a value if one entry more counts in each row, which gets no weight. 0 for empty rows.
+    """
+    gamma, with_one, extra = settings[0], settings[1] != ZERO, settings[2]
+    bits, factor = np.empty(values.shape[1], np.int32), LOG2_E / gamma
+    for i in range(values.shape[0]):
+        count = 0
+        for j in range(values.shape[1]):
+            count += mask[i, j]
+            weights[i, j] = (values[i, j] - extra) * factor
+        log_total = soft_maximum(weights[i], mask[i], with_one, bits)
+        if count == 0:
+            objectives[i] = ZERO
+        else:
+            objectives[i] = gamma * (log_total - np.float32(np.log(count + int(with_one)))) + extra

@@ -12,7 +12,7 @@ SHORTEST_SQUARE = np.float32(1e-24)
 
 @compiled_for_numbers
 def add_n_pairs(products: Float32s, columns: Integers, negative: Bytes, is_anchor: Bytes, slope: Float32s) -> float:
-    """Sum over anchors of log(1 + sum over negatives of exp(product - product with the drawn column)), and its slope."""
+    """Sum over anchors of log(1 + sum over negatives of exp(product - product with the drawn one)), and its slope."""
     size = products.shape[1]
     row, bits, total = np.empty(size, np.float32), np.empty(size, np.int32), 0.0
     for i in range(products.shape[0]):
@@ -83,7 +83,7 @@ def add_angles(
 
 @compiled_for_numbers
 def add_lengths(products: Float32s, weight: np.float32, is_squared: bool, slope: Float32s) -> float:
-    """Sum of the squared lengths, or of the lengths, of the rows from their products, and its slope times the weight."""
+    """Sum of the squared lengths, or of the lengths, of the rows, and its slope times the weight."""
     total = 0.0
     for i in range(len(products)):
         square = products[i, i]

@@ -5,18 +5,20 @@ import math
 import numpy as np
 
 from unseen.core.compiled import compiled, compiled_for_numbers
-from unseen.pairs.kernels.arrays import Float32s, Integers
+from unseen.pairs.kernels.arrays import Bytes, Float32s, Integers
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
-LARGEST, MEAN, LENGTH, INVERSE, WHOLE, LEAN = range(6)
+LARGEST, MEAN, LENGTH, INVERSE, WHOLE, LEAN, LOG_SPREAD = range(7)
 """Rows of the numbers that `centre_rows` keeps for the gradient."""
 
 
 @compiled_for_numbers
-def centre_rows(
-    rows: Float32s, shortest: np.float32, flattest: np.float32, directions: Float32s, kept: Float32s
-) -> None:
-    """Unit vectors of the centred rows, and six numbers of each row (6 x n); a flat row has the inverse length 0."""
+def centre_rows(rows: Float32s, limits: Float32s, directions: Float32s, kept: Float32s, is_varied: Bytes) -> None:
+    """Unit vectors of the centred rows, seven numbers of each row (7 x n), and whether it varies.
+
+    `limits`: the largest coordinate that counts as 0, also relative to the row, and the log spread of a flat row.
+    """
+    shortest, flattest, no_spread = limits[0], limits[1], limits[2]
     size = np.float32(rows.shape[1])
     root = np.sqrt(size)
     for i in range(rows.shape[0]):
@@ -44,6 +46,8 @@ def centre_rows(
         whole = max(np.sqrt(square + mean * root * mean * root), HALF)
         kept[LARGEST, i], kept[MEAN, i], kept[LENGTH, i], kept[INVERSE, i] = largest, mean, length, inverse
         kept[WHOLE, i], kept[LEAN, i] = whole, mean * size / whole
+        kept[LOG_SPREAD, i] = no_spread if is_flat else np.log(length) + np.log(largest)
+        is_varied[i] = not is_flat
 
 
 @compiled_for_numbers

@@ -54,3 +54,31 @@ def cosine_weights(gradient: Float32s, similarity: Float32s, inverse: Float32s, 
             along += weights[i, j] * similarity[i, j]
             weights[i, j] *= own * inverse[j]
         weights[i, i] -= along * own * own
+
+
+@compiled
+def distances_from_products(products: Float32s, epsilon: np.float32) -> None:
+    """Turn inner products of rows into distances sqrt(|a - b|^2 + epsilon), in place."""
+    size, zero, two = len(products), np.float32(0), np.float32(2)
+    squares = np.empty(size, np.float32)
+    for i in range(size):
+        squares[i] = products[i, i]
+    for i in range(size):
+        own = squares[i]
+        for j in range(size):
+            products[i, j] = np.sqrt(max(own + squares[j] - two * products[i, j], zero) + epsilon)
+        products[i, i] = np.sqrt(epsilon)  # which rounding would miss
+
+
+@compiled_in_any_order
+def distance_weights(gradient: Float32s, distances: Float32s, weights: Float32s) -> None:
+    """The matrix whose product with the rows is their gradient, from that of their distances."""
+    size, zero = len(distances), np.float32(0)
+    for i in range(size):
+        total = zero
+        for j in range(size):
+            weights[i, j] = -(gradient[i, j] + gradient[j, i]) / distances[i, j]
+        weights[i, i] = zero
+        for j in range(size):
+            total -= weights[i, j]
+        weights[i, i] = total
