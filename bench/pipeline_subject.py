@@ -37,7 +37,7 @@ COMPUTED_ROWS = 16
 
 
 class Subject(NamedTuple):
-    """What is measured: `kind` is "loop", "model" or "loader"."""
+    """What is measured: `kind` is "loop", "compiled loop", "model" or "loader"."""
 
     kind: str
     depth: str
@@ -93,6 +93,7 @@ def round_of(subject: Subject) -> Round:
             seed=number,
             config={},
             save_seconds=float("inf"),
+            **({"compile": True} if subject.kind == "compiled loop" else {}),
         )
         nowhere = Path(tempfile.gettempdir()) / "unseen-bench-no-checkpoint"
         train(job, nowhere, lambda done, total, words: progress() if done else None)
@@ -103,7 +104,7 @@ def round_of(subject: Subject) -> Round:
             progress()
 
     if subject.kind != "model":
-        return loop if subject.kind == "loop" else loader
+        return loader if subject.kind == "loader" else loop
     keys = ItemKeys(sampler.batches(labels, seed=0), everything, seed=0, first=0, last=BATCHES_IN_MEMORY)
     held = list(stream(items, keys))
 

@@ -21,10 +21,19 @@ def drawn(tmp_path_factory):
 
 def costs():
     step, at = pipeline.Cost, ("full", 160)
+    start = [step(50.0, 50.0), step(40.0, 40.0)]
     return {
-        (pipeline.MODEL, *at): [[step(9.0, 9.0), step(1.0, 2.0), step(3.0, 2.0)], [step(9.0, 9.0), step(1.0, 2.0)]],
-        (pipeline.LOOP, *at): [[step(5.0, 9.0), step(2.0, 4.0), step(2.0, 4.0)], [step(7.0, 9.0), step(2.0, 5.0)]],
-        (pipeline.BEFORE, *at): [[step(5.0, 9.0), step(3.0, 8.0), step(3.0, 8.0)]],
+        (pipeline.MODEL, *at): [
+            start,
+            [step(9.0, 9.0), step(1.0, 2.0), step(3.0, 2.0)],
+            [step(9.0, 9.0), step(1.0, 2.0)],
+        ],
+        (pipeline.LOOP, *at): [
+            start,
+            [step(5.0, 9.0), step(2.0, 4.0), step(2.0, 4.0)],
+            [step(7.0, 9.0), step(2.0, 5.0)],
+        ],
+        (pipeline.BEFORE, *at): [start, [step(5.0, 9.0), step(3.0, 8.0), step(3.0, 8.0)]],
     }
 
 
@@ -40,7 +49,7 @@ def test_drawn_files_are_pictures_of_about_the_stated_size(drawn):
 def test_rows_hold_median_steps_beside_the_model_and_the_loop_before_with_first_steps_apart():
     model, loop, before = pipeline.rows_of(costs(), batch=8)
     assert model[:6] == (pipeline.MODEL, "full", 160, 8.0, 250.0, 1.0)
-    assert loop == (pipeline.LOOP, "full", 160, 4.0, 500.0, 0.5, 1.5, 2.0, 6.0)
+    assert loop == (pipeline.LOOP, "full", 160, 4.0, 500.0, 0.5, 1.5, 2.0, 6.0, 50.0)
     assert before.times_before != before.times_before  # nothing to compare it with
 
 
@@ -69,4 +78,4 @@ def test_a_subject_is_measured_in_a_process_of_its_own_also_with_another_source(
     one = {key: subject._replace(size=64) for key, subject in list(chosen.items())[:1]}
     found = pipeline.measure(one, rounds=1, before=ROOT / "src")
     assert [key[0] for key in found] == [pipeline.LOOP, pipeline.BEFORE]
-    assert all(len(rounds) == 1 and len(rounds[0]) == 2 for rounds in found.values())
+    assert all(len(rounds) == 2 and len(rounds[1]) == 2 for rounds in found.values())
