@@ -220,7 +220,10 @@ def image_folder(given: Path | None) -> Iterator[tuple[Path, str]]:
         return
     with tempfile.TemporaryDirectory() as made:
         draw_files(Path(made))
-        yield Path(made), f"{CLASSES * FILES_OF_A_CLASS:,} drawn JPEG files with a shorter side of {SHORTER_SIDE} pixels"
+        yield (
+            Path(made),
+            f"{CLASSES * FILES_OF_A_CLASS:,} drawn JPEG files with a shorter side of {SHORTER_SIDE} pixels",
+        )
 
 
 def main() -> None:

@@ -128,9 +128,7 @@ def clocked(run: Round, number: int) -> list[tuple[float, float]]:
 
     mark()
     run(number, mark)
-    return [
-        (after[0] - before[0], after[1] - before[1]) for before, after in zip(marks[:-1], marks[1:], strict=True)
-    ]
+    return [(after[0] - before[0], after[1] - before[1]) for before, after in zip(marks[:-1], marks[1:], strict=True)]
 
 
 def main() -> None:

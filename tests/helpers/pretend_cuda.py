@@ -82,7 +82,9 @@ def _run(func, args, kwargs):
     elif carried:
         ordinary = [tensor for tensor in tensors if not isinstance(tensor, OnCuda) and tensor.dim() > 0]
         if ordinary and not (func in _INDEXES and isinstance(args[0], OnCuda)):
-            raise WrongDevice(f"{func} met tensors on cuda:0 and on cpu, the latter of shape {tuple(ordinary[0].shape)}")
+            raise WrongDevice(
+                f"{func} met tensors on cuda:0 and on cpu, the latter of shape {tuple(ordinary[0].shape)}"
+            )
     if is_cuda and kwargs.get("generator") is not None:
         raise WrongDevice(f"{func} draws on cuda:0 from a generator of the cpu")
     if asked is not None:
