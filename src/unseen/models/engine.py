@@ -33,6 +33,7 @@ _FEWEST_ROWS, _MOST_ROWS = 8, 256
 # Numbers in the inputs from which ONNX Runtime wins back the seconds of the conversion: 6,000 images of 160 x 160.
 _WORTH_CONVERTING = 6_000 * 3 * 160 * 160
 
+CPU = torch.device("cpu")
 Compute = Callable[[Tensor], Tensor]
 
 
@@ -122,7 +123,7 @@ def fastest_engine(count: int, shape: tuple[int, ...]) -> EngineName:
 
 def device_of(network: nn.Module) -> torch.device:
     """Return the device of a network's parameters, the CPU if it has none."""
-    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    return next((parameter.device for parameter in network.parameters()), CPU)
 
 
 def _torch_compute(network: nn.Module, example: Tensor) -> Compute:
@@ -147,8 +148,12 @@ def _onnx_compute(network: nn.Module, example: Tensor) -> Compute:
     graph = to_onnx(folded(network, example), example)
     session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
+    # It is as fast with smaller steps than torch's, and faster for transformers.
+    rows = max(rows_per_step(example.shape[1:], CPU) // 4, _FEWEST_ROWS)
+
     def compute(inputs: Tensor) -> Tensor:
-        (outputs,) = session.run([OUTPUT], {INPUT: np.ascontiguousarray(inputs.numpy())})
-        return torch.from_numpy(outputs)
+        steps = [np.ascontiguousarray(step.numpy()) for step in inputs.split(rows)]
+        outputs = [session.run([OUTPUT], {INPUT: step})[0] for step in steps]
+        return torch.from_numpy(np.concatenate(outputs))
 
     return compute
