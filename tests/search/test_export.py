@@ -43,7 +43,9 @@ def folder(tmp_path_factory):
     """A finished run on photographs and one on features."""
     place = tmp_path_factory.mktemp("export")
     images = write_photographs(place / "photographs")
-    run(image_settings(images, epochs=1, transform="crop:size=16,mean=[0.4,0.5,0.6],std=[0.2,0.3,0.4]"), place / "run")
+    # Exported models get images that are decoded at full size.
+    transform = "crop:size=16,mean=[0.4,0.5,0.6],std=[0.2,0.3,0.4],draft=false"
+    run({**image_settings(images, epochs=1), "transform": transform}, place / "run")
     run(settings_for(write_features(place / "features.npz"), epochs=1), place / "on features")
     return place
 
