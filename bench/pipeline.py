@@ -8,7 +8,8 @@ all weights (`full`), and the last two stages on cached activations (`top`). "Th
 script takes, on batches that were loaded before. Each subject is a process of its own, since what the allocator does
 with freed memory is settled once a process; the processes take turns, a round at a time. `--against` adds the loop of
 another checkout, which imports its own source; `--compiled` the loop with torch's compiler. The first step of a round
-has a column of its own, and so has the very first one, in which compilers run. `--data` names a folder with one sub-folder of JPEG files per class; without it 2,000 files are drawn. `--write` puts the table into
+has a column of its own, and so has the very first one, in which compilers run. `--data` names a folder with one
+sub-folder of JPEG files per class; without it 2,000 files are drawn. `--write` puts the table into
 bench/results/pipeline.md and its numbers into bench/results/pipeline.csv.
 """
 

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,11 +40,12 @@ def costs():
 
 def test_drawn_files_are_pictures_of_about_the_stated_size(drawn):
     catalogue = folder(str(drawn))
+    reader: Any = catalogue.reader
     assert catalogue.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    sizes = [catalogue.reader.image(index).size for index in range(12)]
+    sizes = [reader.image(index).size for index in range(12)]
     assert {height for _, height in sizes} == {pipeline.SHORTER_SIDE}
     assert all(280 <= width <= 384 for width, _ in sizes)
-    assert 15_000 < catalogue.reader.sizes.mean() < 60_000
+    assert 15_000 < reader.sizes.mean() < 60_000
 
 
 def test_rows_hold_median_steps_beside_the_model_and_the_loop_before_with_first_steps_apart():

@@ -5,6 +5,7 @@ and their gradients disappear. The weight gradient of depthwise kernels larger t
 fast loop, is a compiled loop of ours.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -132,13 +133,15 @@ class _Fused(TorchFunctionMode):
             if norm is not None:
                 self._pending[id(result)] = result
             return result
-        if func is F.batch_norm and id(args[0]) in self._pending:
-            return self._pending.pop(id(args[0]))
+        if func is F.batch_norm:
+            inputs = args[0] if args else keywords["input"]
+            if id(inputs) in self._pending:
+                return self._pending.pop(id(inputs))
         return func(*args, **keywords)
 
 
 def _batch_norm(
-    inputs: Tensor,
+    input: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
     weight: Tensor | None = None,
@@ -234,12 +237,13 @@ def _kernel_gradients(
     def write(part: tuple[int, int]) -> None:
         write_kernel_gradients(images, gradients_of_outputs, geometry, part, sums.numpy())
 
-    list((map if threads == 1 else _pool(threads).map)(write, pairwise(ends)))
+    list((map if threads == 1 else _pool(threads, os.getpid()).map)(write, pairwise(ends)))
     return sums
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    # A process that was forked has none of its parent's threads.
     return ThreadPoolExecutor(threads, "unseen-gradients")
 
 
