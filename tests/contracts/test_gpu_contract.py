@@ -17,13 +17,14 @@ from tests.contracts.loss_cases import CASES
 from tests.contracts.test_backbone_contract import NAMES as BACKBONES
 from tests.contracts.test_backbone_contract import made
 from tests.helpers.objectives import objective_of, optimizer_over, train_steps
-from tests.helpers.pretend_cuda import CUDA, OnCuda, WrongDevice, pretended_cuda
+from tests.helpers.pretend_cuda import CUDA, NotDeterministic, OnCuda, WrongDevice, pretended_cuda
 from tests.helpers.small_runs import Stop, image_settings, settings_for, stop_at, write_features, write_images
 from unseen.core import registry
 from unseen.core.config import build
 from unseen.evaluation import evaluate
 from unseen.losses import PairTerms
 from unseen.runs import run
+from unseen.training.loop import deterministic
 
 
 def on_cpu(found):
@@ -33,8 +34,9 @@ def on_cpu(found):
 
 
 def value_and_gradients(loss, embeddings, labels):
-    value = loss(embeddings, labels, key=3)
-    value.backward()
+    with deterministic():  # as in a training run
+        value = loss(embeddings, labels, key=3)
+        value.backward()
     return [value.detach(), embeddings.grad, *(parameter.grad for parameter in loss.parameters())]
 
 
@@ -64,7 +66,7 @@ def test_degenerate_batches_of_a_loss_stay_on_the_gpu(name):
 def test_a_miner_on_the_gpu_draws_the_tuples_of_the_cpu(name):
     for rows, labels in (ordinary_batch(), DEGENERATE["no positives"], DEGENERATE["all identical"]):
         expected = build(registry.miner, name)(rows.float(), labels, key=1)
-        with pretended_cuda():
+        with pretended_cuda(), deterministic():
             found = on_cpu(build(registry.miner, name)(rows.float().cuda(), labels.cuda(), key=1))
         torch.testing.assert_close(found, list(expected), rtol=0, atol=0)
 
@@ -78,7 +80,8 @@ def test_the_worst_case_of_a_set_on_the_gpu_is_that_on_the_cpu(record):
     expected = uncertainty.worst_case(PairTerms(values, *masks), key=5)
     with pretended_cuda():
         terms = PairTerms(values.cuda(), *(mask.cuda() for mask in masks))
-        found = on_cpu(uncertainty.worst_case(terms, key=5))
+        with deterministic():
+            found = on_cpu(uncertainty.worst_case(terms, key=5))
     torch.testing.assert_close(found, list(expected))
 
 
@@ -101,7 +104,7 @@ def runs_alike(settings, tmp_path, monkeypatch):
     monkeypatch.setattr("unseen.runs.run_recipe.device", lambda: CUDA)
     with pretended_cuda():
         with pytest.raises(Stop):
-            run(settings, folders[1], workers=0, cache=cache, save_seconds=0, progress=stop_at(3))
+            run(settings, folders[1], workers=0, cache=cache, save_seconds=0, progress=stop_at(1))
         found = run(settings, folders[1], workers=0, cache=cache)
     weights = [load_file(folder / "model.safetensors") for folder in folders]
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-5)
@@ -115,8 +118,8 @@ def test_a_run_on_the_gpu_ends_as_on_the_cpu_with_every_sampler(name, tmp_path, 
     known = inspect.signature(registry.sampler[name]).parameters
     sizes = {"batch_size": 10, "per_class": 2, "big_batch_size": 20}
     sampler = {"name": name} | {key: size for key, size in sizes.items() if key in known}
-    features = write_features(tmp_path / "features.npz")
-    runs_alike(settings_for(features, sampler=sampler, epochs=2, choose_by="last"), tmp_path, monkeypatch)
+    features = write_features(tmp_path / "features.npz", classes=9, per_class=4)
+    runs_alike(settings_for(features, sampler=sampler, epochs=1, choose_by="last"), tmp_path, monkeypatch)
 
 
 RUNS: dict[str, dict[str, object]] = {
@@ -146,8 +149,9 @@ def test_a_backbone_trains_on_the_gpu(name):
     model, inputs = made(name)
     with pretended_cuda():
         model = model.to("cuda").train()
-        output = model(inputs.cuda())
-        output.square().sum().backward()
+        with deterministic():
+            output = model(inputs.cuda())
+            output.square().sum().backward()
         on_cpu([output, *(parameter.grad for parameter in model.parameters()), *model.buffers()])
 
 
@@ -190,6 +194,15 @@ def test_what_a_gpu_refuses_is_refused_and_what_it_allows_is_allowed():
         ):
             with pytest.raises(WrongDevice):
                 refused()
+        with deterministic():
+            for refused in (
+                lambda: torch.bincount(rows[:, 0].long(), rows[:, 0]),
+                lambda: rows.put_(torch.arange(2, device="cuda"), rows[0], accumulate=True),
+                lambda: rows[0].scatter_reduce(0, torch.arange(2, device="cuda"), rows[1], "amin"),
+            ):
+                with pytest.raises(NotDeterministic):
+                    refused()
+        assert torch.bincount(rows[:, 0].long()).tolist() == [0, 3]
         assert rows[torch.tensor([True, False, True])].shape == (2, 2)
         assert (rows * torch.tensor(2.0)).sum().item() == 12
         assert type(rows.cpu()) is torch.Tensor

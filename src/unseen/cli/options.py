@@ -27,7 +27,9 @@ Cache = Annotated[Path | None, typer.Option(help="Cache folder for the depths to
 Engine = Annotated[
     str, typer.Option(help="What computes embeddings: torch, onnx (with the extra onnx), or auto: the run's own.")
 ]
-Workers = Annotated[int, typer.Option(help="Processes that run cells (study), or that decode images (elsewhere; 0: threads).")]
+Workers = Annotated[
+    int, typer.Option(help="Processes that run cells (study), or that decode images (elsewhere; 0: threads).")
+]
 
 
 def _run_settings(
