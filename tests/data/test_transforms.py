@@ -160,7 +160,11 @@ def test_importing_the_module_does_not_import_torchvision():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.parametrize("transform", [Crop(size=32), Crop(size=32, scale_low=0.5), Plain(size=32), Plain()], ids=repr)
+@pytest.mark.parametrize(
+    "transform",
+    [Crop(size=32), Crop(size=32, scale_low=0.5), Plain(size=32), Plain()],
+    ids=["crop", "large crops", "resized", "plain"],
+)
 def test_the_reduction_is_the_largest_that_keeps_twice_the_pixels_across_and_down(transform):
     for key in (None, *range(200)):
         size = tuple(np.random.default_rng(key).integers(1, 1800, 2).tolist())

@@ -76,7 +76,7 @@ def test_every_loss_is_the_same_by_loops_and_by_operators(case, both_ways):
     for number, (embeddings, labels) in enumerate([ordinary_batch(), ordinary_batch(5), *random_batches(12)]):
         loss = case.build(embeddings.shape[1])
         tolerance = STEEP if "rho_distance" in str(case) else FLAT
-        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), f"batch {number}", tolerance)  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=f"batch {number}", tolerance=tolerance)  # noqa: B023
 
 
 @pytest.mark.parametrize("name", registry.loss.names())
@@ -87,7 +87,7 @@ def test_every_loss_is_the_same_on_degenerate_batches(name, both_ways):
             labels = labels.unique(return_inverse=True)[1]
         loss = case.build(embeddings.shape[1], num_classes=40)
         tolerance = 50 * STEEP if name == "generalized_lifted" else STEEP  # no unit vectors: no exact length either
-        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words, tolerance)  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=words, tolerance=tolerance)  # noqa: B023
 
 
 @pytest.mark.parametrize("name", registry.miner.names())
@@ -124,7 +124,7 @@ def test_robust_losses_with_and_without_zeros_are_the_same(uncertainty, both_way
                 registry.loss,
                 {"name": "robust", "pair_loss": "margin_pair", "uncertainty": uncertainty, "remove_zero": remove_zero},
             )
-            assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), uncertainty)  # noqa: B023
+            assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=uncertainty)  # noqa: B023
 
 
 def test_a_reference_set_is_the_same(both_ways):
@@ -135,7 +135,7 @@ def test_a_reference_set_is_the_same(both_ways):
         if "ref_emb" not in loss.forward.__code__.co_varnames or case.name == "cross_batch_memory":
             continue
         reference = {"ref_emb": others, "ref_labels": other_labels}
-        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels, **reference)), str(case))  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels, **reference)), words=str(case))  # noqa: B023
 
 
 def test_settings_that_leave_the_loops_or_have_gradients_of_their_own_are_the_same(both_ways):
@@ -150,7 +150,7 @@ def test_settings_that_leave_the_loops_or_have_gradients_of_their_own_are_the_sa
         Triplet(squared=False, reduction="active", miner=SemiHard()),
         Robust(build(registry.loss, "binomial_pair"), GroupedKL(gamma_positive=0.01, pseudo_pairs=True)),
     ):
-        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), str(loss))  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=str(loss))  # noqa: B023
 
 
 def test_what_loops_cannot_take_or_need_not_takes_the_operators():
