@@ -57,7 +57,7 @@ def outcome(loss, embeddings, labels, **arguments):
     return value.detach(), gradients, loss.usage.counts()
 
 
-def assert_same(found, expected, words="", tolerance=FLAT):
+def assert_same(found, expected, *, words="", tolerance=FLAT):
     """Equal up to the rounding of similarities, about 1e-7, times the steepness of the loss."""
     value, gradients, counts = found
     other_value, other_gradients, other_counts = expected
