@@ -1,7 +1,7 @@
 """Tensors that say they are on a GPU and refuse to meet tensors that are not, with their values in ordinary memory.
 
-torch's fake tensors find mixed devices too, but they have no values, so code that looks at some (`.item()`, a mask as an
-index) cannot run on them, and without a GPU they have no backward pass. These tensors have both.
+torch's fake tensors find mixed devices too, but they have no values, so code that looks at some (`.item()`, a mask as
+an index) cannot run on them, and without a GPU they have no backward pass. These tensors have both.
 
     with pretended_cuda():
         embeddings = embeddings.to("cuda")
@@ -116,6 +116,8 @@ class _Requests(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is Tensor.cuda:
             return args[0].to(CARRIER)
+        if func is Tensor.new_tensor and isinstance(args[0], OnCuda) and kwargs.get("device") is None:
+            return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **kwargs}).to(CARRIER)
         if func in _FROM_DATA and _is_cuda(kwargs.get("device")):
             return func(*args, **{**kwargs, "device": None}).to(CARRIER)
         # Shallow: devices are arguments of their own.
@@ -133,5 +135,11 @@ def _is_cuda(argument: object) -> bool:
 @contextmanager
 def pretended_cuda() -> Iterator[None]:
     """A block of code in which there is a GPU to move tensors to."""
-    with _Requests(), _Operators():
-        yield
+    # A module that is moved keeps its parameters, as on a GPU: an optimiser may hold them already.
+    swaps = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        with _Requests(), _Operators():
+            yield
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(swaps)

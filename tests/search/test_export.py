@@ -3,7 +3,6 @@
 import hashlib
 import importlib.util
 import json
-import subprocess
 import sys
 import warnings
 
@@ -13,6 +12,7 @@ import torch
 from PIL import Image
 
 from tests.helpers.commands import one_sentence, unseen
+from tests.helpers.fresh_process import run_code
 from tests.helpers.small_runs import image_settings, settings_for, write_features
 from unseen.core.errors import ConfigError
 from unseen.models import embed
@@ -100,11 +100,12 @@ def test_image_files_are_embedded_as_the_run_embeds_them_with_the_files_beside_t
 def test_torchscript_runs_in_a_process_that_imports_torch_alone(folder, tmp_path):
     path, _ = exported(folder / "run", tmp_path / "model.pt", format="torchscript", measure=False)
     code = (
-        "import sys, torch\n"
+        "import sys, warnings, torch\n"
+        "warnings.simplefilter('ignore')\n"
         f"model = torch.jit.load({str(path)!r})\n"
         "print(tuple(model(torch.zeros(5, 16, 16, 3, dtype=torch.uint8)).shape), 'unseen' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    done = run_code(code, cwd=tmp_path)
     assert done.stdout.strip() == "(5, 6) False", done.stderr
 
 
