@@ -85,7 +85,7 @@ class _Recording(TorchFunctionMode):
         keywords = dict(kwargs or {})
         result = func(*args, **keywords)
         if result is None or any(isinstance(leaf, Tensor) for leaf in tree_leaves(result)):  # else it asks for a shape
-            norm = _batch_norm(*args, **keywords) if func is F.batch_norm else None
+            norm = _BatchNormCall(*args, **keywords).frozen if func is F.batch_norm else None
             for leaf in tree_leaves((args, keywords)):
                 if id(leaf) in self._weights:
                     self._users[id(leaf)].append(norm)
@@ -134,25 +134,30 @@ class _Fused(TorchFunctionMode):
                 self._pending[id(result)] = result
             return result
         if func is F.batch_norm:
-            inputs = args[0] if args else keywords["input"]
+            inputs = _BatchNormCall(*args, **keywords).input
             if id(inputs) in self._pending:
                 return self._pending.pop(id(inputs))
         return func(*args, **keywords)
 
 
-def _batch_norm(
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> _BatchNorm | None:
-    if training or running_mean is None or running_var is None:
-        return None
-    return _BatchNorm(running_mean, running_var, weight, bias, eps)
+class _BatchNormCall(NamedTuple):
+    """The arguments of a batch norm, in torch's order."""
+
+    input: Tensor
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    weight: Tensor | None = None
+    bias: Tensor | None = None
+    training: bool = False
+    momentum: float = 0.1
+    eps: float = 1e-5
+
+    @property
+    def frozen(self) -> _BatchNorm | None:
+        """What it is with frozen statistics; None if it takes those of the batch."""
+        if self.training or self.running_mean is None or self.running_var is None:
+            return None
+        return _BatchNorm(self.running_mean, self.running_var, self.weight, self.bias, self.eps)
 
 
 class _Convolution(NamedTuple):
