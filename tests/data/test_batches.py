@@ -143,7 +143,7 @@ def test_large_jpegs_are_reduced_unless_the_transform_says_no(tmp_path):
         image = Image.fromarray(np.stack([rows * 0.8, columns * 0.6, rows * 0.4], 2).astype(np.uint8))
         image.save(tmp_path / name / "1.jpg", quality=95)
     files = folder(str(tmp_path), small_classes="keep")
-    whole, reduced = Crop(size=32, draft=False), Crop(size=32)
+    whole, reduced = Crop(size=24, scale_low=0.5, draft=False), Crop(size=24, scale_low=0.5)
     for key in (None, 1, 2):
         full = CatalogueDataset(files, whole)[ItemKey(0, key)].inputs[0]
         assert torch.equal(full, whole(files.reader.image(0), key))
