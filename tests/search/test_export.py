@@ -82,7 +82,7 @@ def test_image_files_are_embedded_as_the_run_embeds_them_with_the_files_beside_t
     assert spec.loader is not None
     beside = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(beside)
-    files = [loaded.prepared.catalogue.reader.path(index) for index in test]  # type: ignore[attr-defined]  # files
+    files = [loaded.prepared.catalogue.reader.path(index) for index in test]
     inputs = np.concatenate([beside.preprocess(file, description) for file in files])
     assert description["input"]["shape"] == ["batch", *inputs.shape[1:]]
     assert inputs.dtype == description["input"]["dtype"]
@@ -114,7 +114,7 @@ def test_torchscript_runs_in_a_process_that_imports_torch_alone(folder, tmp_path
 def test_unit_length_divides_the_runs_embeddings_by_their_length(folder, tmp_path):
     path, description = exported(folder / "on features", tmp_path / "unit.onnx", unit_length=True)
     own, loaded, test = own_embeddings(folder / "on features")
-    features = loaded.prepared.catalogue.reader.features[test]  # type: ignore[attr-defined]  # a run on features
+    features = loaded.prepared.catalogue.reader.features[test]
     unit = own / np.linalg.norm(own, axis=1, keepdims=True)
     assert np.abs(run_onnx(path, description, features) - unit).max() < 1e-5
     assert description["input"]["dtype"] == "float32"
@@ -141,7 +141,7 @@ def test_grey_images_in_memory_go_in_as_bytes(tmp_path):
     path, description = exported(tmp_path / "run", None, measure=False)
     assert path == tmp_path / "run" / "model.onnx"
     own, loaded, test = own_embeddings(tmp_path / "run")
-    pixels = loaded.prepared.catalogue.reader.pixels[test[:3], :, :, None]  # type: ignore[attr-defined]  # in memory
+    pixels = loaded.prepared.catalogue.reader.pixels[test[:3], :, :, None]
     assert np.allclose(run_onnx(path, description, pixels), own[:3], atol=1e-4)
     assert description["recall@1"] is None
 

@@ -148,6 +148,9 @@ class Source:
 class ExportedNetwork(nn.Module):
     """Embeddings from features, or from images as bytes (n, height, width, channels)."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, model: Embedder, source: Source, *, half: bool, unit_length: bool) -> None:
         super().__init__()
         self.model = copy.deepcopy(model).cpu().eval()
@@ -229,9 +232,9 @@ def _runner(content: bytes, settings: ExportSettings) -> Runner:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             script = torch.jit.load(io.BytesIO(content))
-        return lambda inputs: script(torch.from_numpy(inputs)).numpy()  # type: ignore[no-any-return]
+        return lambda inputs: script(torch.from_numpy(inputs)).numpy()
     session = _onnxruntime().InferenceSession(content, providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run([OUTPUT], {INPUT: inputs})[0]  # type: ignore[no-any-return]
+    return lambda inputs: session.run([OUTPUT], {INPUT: inputs})[0]
 
 
 def _onnxruntime() -> Any:

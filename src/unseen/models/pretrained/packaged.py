@@ -21,8 +21,9 @@ def packaged_state(name: str, architecture: str, body: nn.Module) -> dict[str, T
         raise ConfigError(f"pretrained={name} holds weights of {known.architecture} only", got=architecture)
     tensors = read_weights(_checked_file(name, known))
     if known.tensors == "by timm":
-        from timm.models.vision_transformer import checkpoint_filter_fn
+        from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
 
+        assert isinstance(body, VisionTransformer), "only a vision transformer has such weights"
         return dict(checkpoint_filter_fn(tensors, body))
     # One to one in the order of the file; the classifier comes last there, and shapes are checked on loading.
     return dict(zip(body.state_dict(), tensors.values(), strict=False))
