@@ -14,9 +14,11 @@ from unseen.pairs.functional import (
     SHORTEST,
     Hinges,
     at_least_one,
+    entries,
     first_order,
     inner_products,
     masked_mean,
+    taken,
     triplet_hinges,
     with_gradients,
 )
@@ -128,11 +130,11 @@ def snr(pairs: Pairs, chosen: Triplets | PairMasks, *, margin: float, regulariza
     if isinstance(chosen, Triplets):
         columns = torch.stack((chosen.positive, chosen.negative))
         near, far = noise_to_signal(
-            correlation.take(columns + chosen.anchor * correlation.shape[1]),
-            signals.log_spread.take(chosen.anchor),
-            others.log_spread.take(columns),
+            entries(correlation, (chosen.anchor, columns)),
+            taken(signals.log_spread, chosen.anchor),
+            taken(others.log_spread, columns),
         )
-        is_used = signals.is_varied.take(chosen.anchor)
+        is_used = taken(signals.is_varied, chosen.anchor)
         hinge = (near - far + margin).relu() * is_used
         hinges = Hinges(hinge.sum(), is_used.sum(), hinge.count_nonzero())
         is_anchor = torch.zeros_like(signals.is_varied).index_fill_(0, chosen.anchor, True) & signals.is_varied

@@ -22,6 +22,7 @@ from unseen.pairs.functional.listed import Measure as Measure
 from unseen.pairs.functional.listed import entries as entries
 from unseen.pairs.functional.listed import listed_comparisons as listed_comparisons
 from unseen.pairs.functional.listed import listed_pair_hinges as listed_pair_hinges
+from unseen.pairs.functional.listed import taken as taken
 from unseen.pairs.functional.masks import LabelMasks as LabelMasks
 from unseen.pairs.functional.masks import as_numbers as as_numbers
 from unseen.pairs.functional.masks import at_least_one as at_least_one

@@ -27,7 +27,12 @@ Places = tuple[Tensor, Tensor]
 def entries(matrix: Tensor, places: Places) -> Tensor:
     """Entries of a matrix by row and column; the gradient is one sparse update."""
     rows, columns = places
-    return matrix.take(rows * matrix.shape[1] + columns)
+    return taken(matrix, rows * matrix.shape[1] + columns)
+
+
+def taken(values: Tensor, positions: Tensor) -> Tensor:
+    """`Tensor.take` with a gradient that also has a deterministic form on a GPU."""
+    return values.flatten().index_select(0, positions.flatten()).view_as(positions)
 
 
 class ListedHinges(NamedTuple):
