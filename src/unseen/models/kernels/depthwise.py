@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled
+from unseen.core.machine.compiled import compiled
 
 # So many channels at a time: their sums for a kernel of 5 x 5 stay in the first-level cache.
 CHANNELS = 64
