@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from unseen.core.compiled import IS_COMPILED
+from unseen.core.machine.compiled import IS_COMPILED
 from unseen.models.backbone import channels_last
 from unseen.models.embedder import Embedder, device_of
 

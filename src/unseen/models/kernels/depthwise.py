@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled_in_any_order
+from unseen.core.machine.compiled import compiled_in_any_order
 
 # So many channels at a time: long loops, and sums for a kernel of 5 x 5 that stay in the first-level cache.
 CHANNELS = 256

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unseen.core.compiled import IS_COMPILED
+from unseen.core.machine.compiled import IS_COMPILED
 from unseen.pairs.kernels.arrays import Bytes, Float32s
 
 SMALL = 2**17

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled
+from unseen.core.machine.compiled import compiled
 from unseen.pairs.kernels.arrays import Bytes, Float32s, Float64s, Integers
 
 LEAST_SINE = np.float32(4e-8)

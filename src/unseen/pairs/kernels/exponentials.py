@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled_for_numbers
+from unseen.core.machine.compiled import compiled_for_numbers
 from unseen.pairs.kernels.arrays import Bytes, Float32s, Int32s
 
 LOG2_E = np.float32(1.4426950408889634)

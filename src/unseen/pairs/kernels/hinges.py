@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled
+from unseen.core.machine.compiled import compiled
 from unseen.pairs.kernels.arrays import Bytes, Float32s, Integers
 
 ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)

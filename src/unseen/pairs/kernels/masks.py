@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled
+from unseen.core.machine.compiled import compiled
 from unseen.pairs.kernels.arrays import Bytes, Integers
 
 

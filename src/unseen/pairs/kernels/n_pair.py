@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled_for_numbers
+from unseen.core.machine.compiled import compiled_for_numbers
 from unseen.pairs.kernels.arrays import Bytes, Float32s, Integers
 from unseen.pairs.kernels.exponentials import LOG2_E, soft_maximum
 

@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled, compiled_for_numbers
+from unseen.core.machine.compiled import compiled, compiled_for_numbers
 from unseen.pairs.kernels.arrays import Bytes, Float32s, Integers
 from unseen.pairs.kernels.exponentials import LOG2_E, ONE, ZERO, exp2_in_place
-
-HIGHEST_EXPONENT = np.float32(126)
 
 
 @compiled
@@ -26,15 +24,17 @@ def count_larger(
     values: Float32s, mask: Bytes, references: Float32s, temperature: np.float32, shares: Float32s, counts: Float32s
 ) -> None:
     """Sums over selected values of sigmoid((value - reference) / temperature), n x k, and the terms, n x k x m."""
-    bits, factor = np.empty(values.shape[1], np.int32), -LOG2_E / temperature
+    bits, factor = np.empty(values.shape[1], np.int32), LOG2_E / temperature
     for i in range(values.shape[0]):
         for k in range(references.shape[1]):
             row, reference, count = shares[i, k], references[i, k], ZERO
             for j in range(len(row)):
-                row[j] = min((values[i, j] - reference) * factor, HIGHEST_EXPONENT)
+                # Never above 0, so that no power overflows and a value far below the reference counts exactly 0.
+                row[j] = -abs(values[i, j] - reference) * factor
             exp2_in_place(row, bits)
             for j in range(len(row)):
-                row[j] = np.float32(mask[i, j]) / (ONE + row[j])
+                part = ONE if values[i, j] >= reference else row[j]
+                row[j] = np.float32(mask[i, j]) * part / (ONE + row[j])
                 count += row[j]
             counts[i, k] = count
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from unseen.core.compiled import compiled, compiled_for_numbers
+from unseen.core.machine.compiled import compiled, compiled_for_numbers
 from unseen.pairs.kernels.arrays import Bytes, Float32s, Integers
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)

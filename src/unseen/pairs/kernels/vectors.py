@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unseen.core.compiled import compiled, compiled_in_any_order
+from unseen.core.machine.compiled import compiled, compiled_in_any_order
 from unseen.pairs.kernels.arrays import Float32s, Int32s
 
 SIGN_BIT_OFF = np.int32(0x7FFFFFFF)
