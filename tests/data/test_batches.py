@@ -146,9 +146,9 @@ def test_large_jpegs_are_reduced_unless_the_transform_says_no(tmp_path):
     whole, reduced = Crop(size=24, scale_low=0.5, draft=False), Crop(size=24, scale_low=0.5)
     for key in (None, 1, 2):
         full = CatalogueDataset(files, whole)[ItemKey(0, key)].inputs[0]
-        image = files.reader.image(0)
-        assert image is not None
-        assert torch.equal(full, whole(image, key))
+        decoded = files.reader.image(0)
+        assert decoded is not None
+        assert torch.equal(full, whole(decoded, key))
         small = CatalogueDataset(files, reduced)[ItemKey(0, key)].inputs[0]
         assert not torch.equal(small, full)
         assert (small - full).abs().mean() < 0.02  # about one level of 255, divided by the standard deviation

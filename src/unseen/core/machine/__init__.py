@@ -1,1 +1,1 @@
-"""What depends on the machine: compiled loops."""
+"""What depends on the machine: compiled loops, and the memory of the process."""
