@@ -342,7 +342,7 @@ def measure(options, path):
         print(f"{subject}, seed {options.seed}: measured before; remove its rows from {path} to measure again")
         return
     prepared = prepare({"data": options.data, "depth": "frozen"})
-    work = options.work / f"{subject.replace(' ', '_').replace('/', '_')}-{options.seed}"
+    work = options.work.resolve() / f"{subject.replace(' ', '_').replace('/', '_')}-{options.seed}"
     save_seconds = min(30.0, 3 * options.minutes)  # the default of `unseen train`, but in the shortest tries
     how = measure_pml if options.subject == PML else measure_ours
     before = machine()
