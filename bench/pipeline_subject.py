@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -81,6 +81,8 @@ def round_of(subject: Subject) -> Round:
     def loop(number: int, progress: Callable[[], None]) -> None:
         dealt = sampler.batches(labels, seed=number)
         dealt.batches_per_epoch = subject.steps
+        # An older checkout has no such setting.
+        further: dict[str, Any] = {"compile": True} if subject.kind == "compiled loop" else {}
         job = Job(
             objective=Objective(model, loss),
             optimizer=optimizer,
@@ -93,7 +95,7 @@ def round_of(subject: Subject) -> Round:
             seed=number,
             config={},
             save_seconds=float("inf"),
-            **({"compile": True} if subject.kind == "compiled loop" else {}),
+            **further,
         )
         nowhere = Path(tempfile.gettempdir()) / "unseen-bench-no-checkpoint"
         train(job, nowhere, lambda done, total, words: progress() if done else None)
