@@ -154,7 +154,7 @@ def run(network, items, images, threads):
     keys = evaluation_batches(np.arange(images) % len(items), BATCH)
     start = time.perf_counter()
     with torch.inference_mode():
-        for batch in loading._ThreadLoader(items, keys, threads):
+        for batch in loading.ThreadLoader(items, keys, threads):
             network(batch.inputs)
     return time.perf_counter() - start
 

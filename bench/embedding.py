@@ -29,11 +29,11 @@ from PIL import Image
 from bench.measuring import RESULTS, machine
 from unseen.core.memory import keep_freed_memory
 from unseen.core.randomness import derive, numpy_generator
-from unseen.data import Crop, evaluation_batches
+from unseen.data import Crop, ImageFiles, evaluation_batches
 from unseen.data.batches import CatalogueDataset
 from unseen.data.sources.folder import folder
 from unseen.models import Engine, build_embedder, to_onnx
-from unseen.models.engine import rows_per_step
+from unseen.models.engine import CPU, rows_per_step
 from unseen.models.onnx_graph import INPUT
 
 MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_small_patch16_224")
@@ -41,7 +41,6 @@ SIZES = (160, 224)
 EMBEDDING = 512
 BEFORE, TORCH, ONNX = "before", "engine torch", "engine onnx"
 BARE_TORCH, BARE_ONNX, BARE_OPENVINO = "bare torch, channels_last", "bare ONNX Runtime", "bare OpenVINO"
-CPU = torch.device("cpu")
 BATCH_BEFORE = 256
 CLASSES, FILES_OF_A_CLASS = 20, 20
 FASTER_THAN_BEFORE, OF_BARE_ONNX = 5.0, 0.85
@@ -92,6 +91,7 @@ def before(case):
     from torchvision.transforms.v2 import functional
 
     reader = folder(case.data).reader
+    assert isinstance(reader, ImageFiles)
     model = new_model(case).to(memory_format=torch.contiguous_format).eval()
     values = torch.arange(256, dtype=torch.uint8).repeat(3, 1, 1)
     scaled = functional.to_dtype(values, torch.float32, scale=True)

@@ -6,8 +6,8 @@ Each variant takes its turn in one process after the bare product, and is given 
 products of all queries and gallery items in square tiles of 2048. Clustered random embeddings of 512 dimensions whose
 classes overlap (recall@1 near 40 to 70 %). Peak memory beyond the embeddings is that of a child process of its own.
 Ours are all scores of ranks: recall, precision, R-precision, mAP and its variants, MRR and nDCG, exact, with ties by
-expected value, without intervals. "NumPy: sorted rows" computes the same families from float32 similarities as one would
-write them by hand; pytorch-metric-learning computes precision@1, R-precision, mAP@R and mAP.
+expected value, without intervals. "NumPy: sorted rows" computes the same families from float32 similarities as one
+would write them by hand; pytorch-metric-learning computes precision@1, R-precision, mAP@R and mAP.
 k-means is that of bench/kmeans.py, whose tables are its own, beside faiss and scikit-learn. At SOP size everything is
 measured once. The whole takes about 12 minutes on two cores.
 `--scaling` measures 1,000 to 200,000 points instead; `--write` puts md, csv and the plot of scaling into bench/results.
@@ -328,8 +328,8 @@ def _markdown(rows):
         "",
         f"Embeddings of {WIDTH} dimensions; multiples of the bare float32 product in square tiles of {SIDE}, measured"
         " just before each variant in one process; medians. Targets for unseen: 1.5 (cub), 1.3 (inshop), 0.6 (sop)"
-        " times the product, at 1,000 points at most 1.2 times the fastest other that gives scores, and 500 MB beyond the"
-        f" embeddings. {_verdicts(rows)}",
+        " times the product, at 1,000 points at most 1.2 times the fastest other that gives scores, and 500 MB beyond"
+        f" the embeddings. {_verdicts(rows)}",
         "",
         "| size | points | variant | seconds | times the product | peak MB |",
         "|---|---|---|---|---|---|",

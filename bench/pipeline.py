@@ -1,13 +1,15 @@
 """Training on image files: the loop of `unseen train`, a plain loop over tensors in memory, and the loop of before.
 
-    python -m bench.pipeline [--against OTHER/src] [--data FOLDER] [--batch 112] [--steps 4] [--rounds 3] [--write]
+    python -m bench.pipeline [--against OTHER/src] [--data FOLDER] [--batch 112] [--steps 4] [--rounds 3]
+                             [--compiled] [--write]
 
 EfficientNet-Lite0 with frozen batch norm statistics, augmentation, multi-similarity and Adam at 160 and 224 pixels:
 all weights (`full`), and the last two stages on cached activations (`top`). "The model alone" is the step that a plain
 script takes, on batches that were loaded before. Each subject is a process of its own, since what the allocator does
 with freed memory is settled once a process; the processes take turns, a round at a time. `--against` adds the loop of
-another checkout, which imports its own source. The first step of a round has a column of its own. `--data` names a
-folder with one sub-folder of JPEG files per class; without it 2,000 files are drawn. `--write` puts the table into
+another checkout, which imports its own source; `--compiled` the loop with torch's compiler. The first step of a round
+has a column of its own, and so has the very first one, in which compilers run. `--data` names a folder with one
+sub-folder of JPEG files per class; without it 2,000 files are drawn. `--write` puts the table into
 bench/results/pipeline.md and its numbers into bench/results/pipeline.csv.
 """
 
@@ -35,6 +37,7 @@ from unseen.core.randomness import derive, numpy_generator
 SIZES, DEPTHS = (160, 224), ("full", "top")
 SHORTER_SIDE, CLASSES, FILES_OF_A_CLASS = 256, 100, 20
 MODEL, LOOP, BEFORE, LOADER = "the model alone", "the loop", "the loop before", "the loader alone"
+COMPILED = "the loop with --compile"
 LEAST_GAIN, LEAST_SHARE = 1.7, 0.9
 # Of the environment, these move the numbers most: threads that sleep while they wait, and memory that is kept.
 SETTINGS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_")
@@ -48,7 +51,10 @@ class Cost(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The median step of a subject, in itself and as a multiple of the model alone and of the loop before."""
+    """The median step of a subject, in itself and as a multiple of the model alone and of the loop before.
+
+    `start_seconds` is the very first step of the process, with all that is compiled and looked up once.
+    """
 
     subject: str
     depth: str
@@ -59,6 +65,7 @@ class Row(NamedTuple):
     times_before: float
     cpu_before: float
     first_step_seconds: float
+    start_seconds: float
 
 
 Key = tuple[str, str, int]
@@ -93,6 +100,7 @@ class Process:
         """End the process."""
         self._requests.close()
         self._process.wait()
+        self._answers.close()
 
 
 def draw_files(root: Path, classes: int = CLASSES, of_a_class: int = FILES_OF_A_CLASS) -> None:
@@ -109,7 +117,7 @@ def draw_files(root: Path, classes: int = CLASSES, of_a_class: int = FILES_OF_A_
             Image.fromarray(pixels).save(place / f"{number:02d}.jpg", quality=90)
 
 
-def subjects(root: Path, batch: int, steps: int) -> dict[Key, Subject]:
+def subjects(root: Path, batch: int, steps: int, *, compiled: bool = False) -> dict[Key, Subject]:
     """The subjects of this checkout by what the table calls them; the loop before is its loop in another checkout."""
     made = {}
     for size in SIZES:
@@ -117,11 +125,13 @@ def subjects(root: Path, batch: int, steps: int) -> dict[Key, Subject]:
             for name, kind in ((MODEL, "model"), (LOOP, "loop")):
                 made[name, depth, size] = Subject(kind, depth, size, batch, steps, str(root))
         made[LOADER, "full", size] = Subject("loader", "full", size, batch, steps, str(root))
+        if compiled:
+            made[COMPILED, "full", size] = Subject("compiled loop", "full", size, batch, steps, str(root))
     return made
 
 
 def measure(chosen: Mapping[Key, Subject], rounds: int, before: Path | None = None) -> dict[Key, list[list[Cost]]]:
-    """The costs of the steps of each round; the processes take turns, each going first in its turn."""
+    """The costs of the steps of a round to warm up and of each round; the processes take turns to go first."""
     with ExitStack() as stack:
         running: dict[Key, Process] = {}
         for (name, depth, size), subject in chosen.items():
@@ -135,7 +145,7 @@ def measure(chosen: Mapping[Key, Subject], rounds: int, before: Path | None = No
             keys = list(running)
             for key in keys[number % len(keys) :] + keys[: number % len(keys)]:
                 costs[key].append(running[key].round(number))
-    return {key: of_rounds[1:] for key, of_rounds in costs.items()}  # the first round compiles and looks up
+    return costs
 
 
 def rows_of(costs: Mapping[Key, Sequence[Sequence[Cost]]], batch: int) -> list[Row]:
@@ -143,7 +153,7 @@ def rows_of(costs: Mapping[Key, Sequence[Sequence[Cost]]], batch: int) -> list[R
 
     The median, as the machine is rarely idle, and as a best step may be one for which the batch was loaded long before.
     """
-    later = {key: [cost for steps in rounds for cost in steps[1:]] for key, rounds in costs.items()}
+    later = {key: [cost for steps in rounds[1:] for cost in steps[1:]] for key, rounds in costs.items()}
     wall = {key: statistics.median(cost.wall for cost in found) for key, found in later.items()}
     cpu = {key: statistics.median(cost.cpu for cost in found) for key, found in later.items()}
     rows = []
@@ -158,7 +168,8 @@ def rows_of(costs: Mapping[Key, Sequence[Sequence[Cost]]], batch: int) -> list[R
             times_model=wall[model] / wall[key],
             times_before=wall[before] / wall[key] if is_loop else float("nan"),
             cpu_before=cpu[before] / cpu[key] if is_loop else float("nan"),
-            first_step_seconds=statistics.median(steps[0].wall for steps in rounds),
+            first_step_seconds=statistics.median(steps[0].wall for steps in rounds[1:]),
+            start_seconds=rounds[0][0].wall,
         )
         rows.append(row)
     return rows
@@ -174,14 +185,15 @@ def table(rows: Sequence[Row], *, source: str, batch: int, steps: int, rounds: i
         " row. Processor time is that of all threads. `top` trains the last two stages on cached activations.",
         "",
         "| subject | depth | pixels | images a second | processor ms an image | times the model alone | times before |"
-        " processor time before / now | first step, s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        " processor time before / now | first step, s | start, s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         gains = ["" if np.isnan(gain) else f"{gain:.2f}" for gain in (row.times_before, row.cpu_before)]
         lines.append(
             f"| {row.subject} | {row.depth} | {row.size} | {row.images_per_second:.1f} | {row.cpu_ms:.1f} |"
             f" {row.times_model:.2f} | {' | '.join(gains)} | {row.first_step_seconds:.1f} |"
+            f" {row.start_seconds:.0f} |"
         )
     stated = ", ".join(f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ)
     lines += ["", f"{verdicts(rows)} {machine()} Environment: {stated or 'nothing set'}."]
@@ -220,7 +232,8 @@ def image_folder(given: Path | None) -> Iterator[tuple[Path, str]]:
         return
     with tempfile.TemporaryDirectory() as made:
         draw_files(Path(made))
-        yield Path(made), f"{CLASSES * FILES_OF_A_CLASS:,} drawn JPEG files with a shorter side of {SHORTER_SIDE} pixels"
+        count = CLASSES * FILES_OF_A_CLASS
+        yield Path(made), f"{count:,} drawn JPEG files with a shorter side of {SHORTER_SIDE} pixels"
 
 
 def main() -> None:
@@ -230,10 +243,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=112)
     parser.add_argument("--steps", type=int, default=4, help="steps of a round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compiled", action="store_true", help="measure --compile as well, which takes minutes more")
     parser.add_argument("--write", action="store_true", help="write bench/results/pipeline.md and .csv")
     options = parser.parse_args()
     with image_folder(options.data) as (root, source):
-        costs = measure(subjects(root, options.batch, options.steps), options.rounds, options.against)
+        chosen = subjects(root, options.batch, options.steps, compiled=options.compiled)
+        costs = measure(chosen, options.rounds, options.against)
     rows = rows_of(costs, options.batch)
     text = table(rows, source=source, batch=options.batch, steps=options.steps, rounds=options.rounds)
     print(text)

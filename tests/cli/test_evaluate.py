@@ -106,3 +106,9 @@ def recall(place):
 )
 def test_a_mistake_gets_one_sentence(place, arguments, words):
     assert words in one_sentence(*arguments, cwd=place)
+
+
+def test_an_unknown_engine_is_one_sentence(place):
+    for command in (("evaluate",), ("calibrate",), ("failures",), ("compare", "features.npz")):
+        assert "engine" in one_sentence(*command, "features.npz", "--engine", "tensorrt", cwd=place)
+    assert "engine" in one_sentence("train", "--data", "features=features.npz", "--engine", "tensorrt", cwd=place)

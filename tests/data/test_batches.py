@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.helpers.present import present
 from unseen.core.errors import ConfigError, DataError
 from unseen.core.randomness import derive
 from unseen.data import batches as loading
@@ -133,6 +134,41 @@ def test_files_go_through_the_transform_with_their_own_key(images):
     for row, (index, key) in enumerate(((3, 7), (3, 8), (11, None))):
         assert torch.equal(batch.inputs[row], crop(images.reader.image(index), key))
     assert batch.labels.tolist() == [0, 0, 2]
+
+
+def test_large_jpegs_are_reduced_unless_the_transform_says_no(tmp_path):
+    rows, columns = np.mgrid[0:300, 0:400]
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        image = Image.fromarray(np.stack([rows * 0.8, columns * 0.6, rows * 0.4], 2).astype(np.uint8))
+        image.save(tmp_path / name / "1.jpg", quality=95)
+    files = folder(str(tmp_path), small_classes="keep")
+    whole, reduced = Crop(size=32, draft=False), Crop(size=32)
+    for key in (None, 1, 2):
+        full = CatalogueDataset(files, whole)[ItemKey(0, key)].inputs[0]
+        assert torch.equal(full, whole(files.reader.image(0), key))
+        small = CatalogueDataset(files, reduced)[ItemKey(0, key)].inputs[0]
+        assert not torch.equal(small, full)
+        assert (small - full).abs().mean() < 0.02  # about one level of 255, divided by the standard deviation
+    assert "1/8" in present(CatalogueDataset(files, reduced).decoding)["jpeg"]
+    assert present(CatalogueDataset(files, whole).decoding)["jpeg"].startswith("at full size")
+    assert CatalogueDataset(held(FeatureArray(np.zeros((2, 2))), [0, 1])).decoding is None
+
+
+def test_a_transform_of_ones_own_gets_the_whole_image(images):
+    def own(image, key):
+        return torch.full((3, 2, 2), float(image.width))
+
+    batch = CatalogueDataset(images, own).__getitems__([ItemKey(0, None), ItemKey(1, 5)])
+    assert batch.inputs[:, 0, 0, 0].tolist() == [30, 29]
+    assert "full size" in present(CatalogueDataset(images, own).decoding)["jpeg"]
+
+
+def test_images_come_in_channels_last_and_writable(images):
+    batch = CatalogueDataset(images, Crop(size=16)).__getitems__([ItemKey(0, None), ItemKey(1, 5)])
+    assert batch.inputs.is_contiguous(memory_format=torch.channels_last)
+    batch.inputs.zero_()
+    assert batch.inputs.abs().max() == 0
 
 
 def test_files_need_a_transform_and_features_take_none(images):

@@ -1,4 +1,7 @@
-"""The how-tos are tested by doing them: the one file of a page is put in place in a copy of the package, and used."""
+"""The how-tos are tested by doing them: the one file of a page is put in place in a copy of the package, and used.
+
+Pages without such a file have their commands run.
+"""
 
 import json
 import os
@@ -8,9 +11,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from PIL import Image
 
+from tests.helpers.commands import unseen
 from tests.helpers.fresh_process import run_code
-from tests.helpers.small_runs import write_features
+from tests.helpers.small_runs import image_settings, write_features, write_images
+from unseen.models import backbone_facts, packaged_weights
+from unseen.runs import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "how-to"
@@ -113,6 +120,40 @@ def test_the_analysis_of_the_page_is_listed_run_by_a_study_and_by_its_command(pa
     package("analyse", "seed-spread", "study")
     assert (folder / "seed-spread-recall-at-1.png").read_bytes().startswith(b"\x89PNG")
     assert "has the score 'recal'" in package("analyse", "seed-spread", "study", "--score", "recal", code=2)[1]
+
+
+def test_the_backbones_of_the_page_are_those_that_are_listed():
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\d+) \| (.*) \| (.*) \| `(.*)` \|$", page_text("choose-a-backbone.md"), re.MULTILINE
+    )
+    known = packaged_weights()
+    assert [name for name, *_ in rows] == list(known)
+    for name, width, *facts in rows:
+        entry = known[name]
+        assert int(width) == backbone_facts()[entry.architecture].width
+        assert facts == [entry.pretraining, entry.licence, entry.install]
+
+
+def test_the_exports_of_the_page_are_written_and_its_program_runs_on_them(tmp_path):
+    pytest.importorskip("onnxruntime")
+    images = write_images(tmp_path / "images")
+    run(image_settings(images, epochs=1), tmp_path / "run")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page_text("export.md"), re.MULTILINE | re.DOTALL)
+    for command in next(code for language, code in blocks if not language).splitlines():
+        unseen(*command.split()[1:], cwd=tmp_path)
+    assert {"model.onnx", "model.int8.onnx"} <= {file.name for file in (tmp_path / "run").iterdir()}
+    assert (tmp_path / "birds.pt").is_file()
+    assert len((tmp_path / "run" / "preprocess.py").read_text().partition("def preprocess")[2].splitlines()) <= 17
+    (tmp_path / "run" / "photographs").mkdir()
+    for number, file in enumerate(sorted(images.rglob("*.png"))[:5]):
+        Image.open(file).save(tmp_path / "run" / "photographs" / f"{number}.jpg")
+    program = next(code for language, code in blocks if language == "python")
+    done = run_code(program, cwd=tmp_path / "run", path=(str(tmp_path / "run"),))
+    assert done.stdout.strip() == "(5, 6)", done.stderr
+
+
+def page_text(name):
+    return (PAGES / name).read_text(encoding="utf-8")
 
 
 def test_every_page_is_tested():

@@ -12,7 +12,8 @@ from unseen.cli import main
 
 def unseen(*arguments, cwd, code=0):
     """Run a command in a folder; returns standard output and error."""
-    out, err, ended = io.StringIO(), io.StringIO(), 0
+    out, err = io.StringIO(), io.StringIO()
+    ended: str | int = 0
     on_kill = signal.getsignal(signal.SIGTERM)
     words = patch.object(sys, "argv", ["unseen", *map(str, arguments)])
     with chdir(cwd), words, patch.dict(os.environ, COLUMNS="160"), redirect_stdout(out), redirect_stderr(err):

@@ -72,12 +72,12 @@ def value_of(objective, inputs, labels, key=7):
     return objective.value(output, labels, key=key), output
 
 
-def train_steps(objective, optimizer, first, last, *, one_batch=False):
+def train_steps(objective, optimizer, first, last, *, one_batch=False, device="cpu"):
     """Steps of training by hand; returns their values."""
     values = []
     for step in range(first, last):
         optimizer.zero_grad(set_to_none=True)
-        inputs, labels = batch(0 if one_batch else step)
+        inputs, labels = (part.to(device) for part in batch(0 if one_batch else step))
         value, output = value_of(objective, inputs, labels, key=derive(0, "step", step))
         value.backward()
         optimizer.step()

@@ -62,9 +62,9 @@ def test_a_compiler_that_fails_is_one_sentence(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", lambda function, **settings: fail)
     model = build_embedder("convnet:base=2", input_shape=(3, 8, 8), embedding_size=4)
-    with pytest.raises(ConfigError, match=r"^the model cannot be compiled \(no such header: Python.h\)"):
-        with CompiledBackbone(model.backbone):
-            model(torch.randn(2, 3, 8, 8))
+    words = r"^the model cannot be compiled \(no such header: Python.h\)"
+    with pytest.raises(ConfigError, match=words), CompiledBackbone(model.backbone):
+        model(torch.randn(2, 3, 8, 8))
     assert "forward" not in vars(model.backbone)
 
 

@@ -35,6 +35,8 @@ class Winding(Backbone):
             self.depthwise, self.norm_depthwise = nn.Conv2d(8, 8, 5, 2, 2, groups=8, bias=False), norm(8, generator)
             self.used_twice, self.norm_used_twice = nn.Conv2d(8, 8, 1, bias=False), norm(8, generator)
             self.called_twice, self.norm_called_twice = nn.Conv2d(8, 8, 1, bias=False), norm(8, generator)
+            self.by_keyword = nn.Conv2d(8, 8, 1, bias=False)
+            self.norm_by_keyword = norm(8, generator, affine=False)
             self.alone = nn.Conv2d(8, 8, 3, bias=False)
             self.norm_of_a_sum = norm(8, generator)
 
@@ -47,10 +49,15 @@ class Winding(Backbone):
         inputs = self.norm_used_twice(shared) + 0.1 * shared
         for _ in range(2):
             inputs = self.norm_called_twice(self.called_twice(inputs))
+        inputs = F.batch_norm(  # by keywords, as nobody writes it
+            input=F.conv2d(input=inputs, weight=self.by_keyword.weight),
+            running_mean=self.norm_by_keyword.running_mean,
+            running_var=self.norm_by_keyword.running_var,
+        )
         return self.norm_of_a_sum(self.alone(inputs) + 1).mean((2, 3))
 
 
-FOLDED = {"with_bias", "left", "right", "depthwise"}
+FOLDED = {"with_bias", "left", "right", "depthwise", "by_keyword"}
 
 
 def gradients(model, inputs, context=None):

@@ -7,7 +7,7 @@ from torch.nn.functional import normalize
 from unseen.core.errors import ConfigError
 from unseen.core.randomness import torch_generator
 from unseen.models import Joined, build_embedder, input_normalization, model_record, pretraining_of, split_at
-from unseen.models.renormalize import Renormalize
+from unseen.models.pretrained.renormalize import Renormalize
 
 pytest.importorskip("timm")
 

@@ -3,7 +3,6 @@
 import hashlib
 import importlib.util
 import json
-import subprocess
 import sys
 import warnings
 
@@ -13,6 +12,7 @@ import torch
 from PIL import Image
 
 from tests.helpers.commands import one_sentence, unseen
+from tests.helpers.fresh_process import run_code
 from tests.helpers.small_runs import image_settings, settings_for, write_features
 from unseen.core.errors import ConfigError
 from unseen.models import embed
@@ -43,7 +43,9 @@ def folder(tmp_path_factory):
     """A finished run on photographs and one on features."""
     place = tmp_path_factory.mktemp("export")
     images = write_photographs(place / "photographs")
-    run(image_settings(images, epochs=1, transform="crop:size=16,mean=[0.4,0.5,0.6],std=[0.2,0.3,0.4]"), place / "run")
+    # Exported models get images that are decoded at full size.
+    transform = "crop:size=16,mean=[0.4,0.5,0.6],std=[0.2,0.3,0.4],draft=false"
+    run({**image_settings(images, epochs=1), "transform": transform}, place / "run")
     run(settings_for(write_features(place / "features.npz"), epochs=1), place / "on features")
     return place
 
@@ -100,11 +102,12 @@ def test_image_files_are_embedded_as_the_run_embeds_them_with_the_files_beside_t
 def test_torchscript_runs_in_a_process_that_imports_torch_alone(folder, tmp_path):
     path, _ = exported(folder / "run", tmp_path / "model.pt", format="torchscript", measure=False)
     code = (
-        "import sys, torch\n"
+        "import sys, warnings, torch\n"
+        "warnings.simplefilter('ignore')\n"
         f"model = torch.jit.load({str(path)!r})\n"
         "print(tuple(model(torch.zeros(5, 16, 16, 3, dtype=torch.uint8)).shape), 'unseen' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    done = run_code(code, cwd=tmp_path)
     assert done.stdout.strip() == "(5, 6) False", done.stderr
 
 

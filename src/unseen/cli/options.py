@@ -17,14 +17,19 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Model = Annotated[str | None, typer.Option(help="convnet, identity, or any timm model: resnet50:weights=FILE")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="lite0, joined:[lite0,dinov2_s], convnet, ..., or any timm model: resnet50:weights=FILE"),
+]
 Transform = Annotated[str | None, typer.Option(help="crop:size=224 or plain:size=32")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Cache = Annotated[Path | None, typer.Option(help="Cache folder for the depths top and frozen.")]
 Engine = Annotated[
     str, typer.Option(help="What computes embeddings: torch, onnx (with the extra onnx), or auto: the run's own.")
 ]
-Workers = Annotated[int, typer.Option(help="Processes that decode images (train) or run cells (study).")]
+Workers = Annotated[
+    int, typer.Option(help="Processes that run cells (study), or that decode images (elsewhere; 0: threads).")
+]
 
 
 def _run_settings(

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from unseen.models.engine import EngineChoice
+
 TargetPath = Annotated[
     Path, typer.Argument(help="A run's folder, an npz file with 'features' and 'labels', or an npy file with --labels.")
 ]
@@ -36,8 +38,11 @@ def read_target(path: Path, labels: Path | None = None, engine: str = "auto") ->
         raise ConfigError(
             "--labels belongs to an npy file", got=str(path), hint="Leave --labels out for an npz file or a run."
         )
+    from unseen.models.engine import check_engine
+
+    choice = check_engine(engine)
     if path.is_dir():
-        return _from_run(path, engine)
+        return _from_run(path, choice)
     if path.suffix == ".npy":
         from unseen.evaluation.files import read_labels, read_mapped
 
@@ -45,16 +50,14 @@ def read_target(path: Path, labels: Path | None = None, engine: str = "auto") ->
     return _from_npz(path)
 
 
-def _from_run(folder: Path, engine: str) -> Target:
+def _from_run(folder: Path, engine: "EngineChoice") -> Target:
     from unseen.models import embed
-    from unseen.models.engine import check_engine
     from unseen.runs import engine_of_run, evaluation_arguments, load_run
 
-    choice = check_engine(engine)
     prepared, dataset, model = load_run(folder)
     catalogue, test = prepared.catalogue, prepared.split.test
     return Target(
-        embed(model, dataset, test, engine=engine_of_run(prepared.recipe, choice)),
+        embed(model, dataset, test, engine=engine_of_run(prepared.recipe, engine)),
         evaluation_arguments(catalogue, prepared.split),
         catalogue.class_names,
         [catalogue.ids[index] for index in test],

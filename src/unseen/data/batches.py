@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from threading import Event
@@ -179,7 +179,7 @@ def make_loader(
             generator=torch_generator(0),
             worker_init_fn=partial(_end_with, os.getpid()),
         )
-    return _ThreadLoader(dataset, keys, 0 if dataset.is_in_memory else loader_threads())
+    return ThreadLoader(dataset, keys, 0 if dataset.is_in_memory else loader_threads())
 
 
 def loader_threads() -> int:
@@ -192,11 +192,17 @@ def _end_with(parent: int, worker: int) -> None:
     die_with_parent(parent)
 
 
-class _ThreadLoader(Generic[Key, Value]):
-    """Loads batches in threads of this process, or directly if `threads` is 0."""
+class ThreadLoader(Generic[Key, Value]):
+    """Loads batches in threads of this process, each of which calls `start` first; directly if `threads` is 0."""
 
-    def __init__(self, dataset: BatchDataset[Key, Value], keys: Iterable[Sequence[Key]], threads: int) -> None:
-        self.dataset, self.keys, self.threads = dataset, keys, threads
+    def __init__(
+        self,
+        dataset: BatchDataset[Key, Value],
+        keys: Iterable[Sequence[Key]],
+        threads: int,
+        start: Callable[[], None] | None = None,
+    ) -> None:
+        self.dataset, self.keys, self.threads, self.start = dataset, keys, threads, start
 
     def __len__(self) -> int:
         assert isinstance(self.keys, Sized), "these keys have no length"
@@ -206,7 +212,7 @@ class _ThreadLoader(Generic[Key, Value]):
         if not self.threads:
             yield from map(self.dataset.__getitems__, self.keys)
             return
-        pool, is_over = ThreadPoolExecutor(self.threads, "unseen-loader"), Event()
+        pool, is_over = ThreadPoolExecutor(self.threads, "unseen-loader", self.start), Event()
         loading: deque[Future[Value]] = deque()
         try:
             for batch_keys in self.keys:

@@ -20,7 +20,7 @@ LARGEST_FILE = 64 * 10**6
 LARGEST_IMAGE = 50 * 10**6
 # A larger JPEG is decoded at half its size, which is still more than any network here needs.
 HALVED_ABOVE = 16 * 10**6
-REDUCED = "at the smallest of 1/8, 1/4, 1/2 and 1 of its size that has the pixels of the view"
+REDUCED = "at the smallest of 1/8, 1/4, 1/2 and 1 of its size that has twice the width and height of the view"
 AT_FULL_SIZE = f"at full size, above {HALVED_ABOVE // 10**6} megapixels at 1/2"
 _TOO_MANY = f"more than {LARGEST_IMAGE // 10**6} megapixels"
 _PILLOW = ("ignore", None, Warning, re.compile(r"PIL\."), 0)

@@ -15,6 +15,8 @@ from unseen.core.randomness import torch_generator
 from unseen.core.registry import transform
 from unseen.data.decoding import Decoded
 
+SPARE = 2
+"""How much larger than needed a reduced JPEG must be: 1 costs recall (docs/results.md)."""
 _ATTEMPTS = 10
 
 
@@ -45,8 +47,9 @@ class View(NamedTuple):
 
     @property
     def reduction(self) -> int:
-        """The largest number by which both sides of the image can be divided without enlarging the box later."""
-        return max(1, min(self.box.width // self.resized[0], self.box.height // self.resized[1]))
+        """By how much both sides of the image can be divided; the box keeps `SPARE` times its resized sides."""
+        room = min(self.box.width / self.resized[0], self.box.height / self.resized[1])
+        return max(1, int(room / SPARE))
 
     def pixels(self, decoded: Decoded) -> np.ndarray:
         """Return the view as (height, width, 3) uint8.
@@ -167,8 +170,8 @@ class Crop(ViewTransform):
     scale_low      smallest share of the image's area that a random crop covers
     flip           flip horizontally with probability 1/2
     mean, std      of the RGB channels, scaled to [0, 1]; ImageNet's by default
-    draft          decode a JPEG at 1/2, 1/4 or 1/8 of its size if that still has the pixels that the
-                   crop needs; false decodes all pixels
+    draft          decode a JPEG at 1/2, 1/4 or 1/8 of its size if the crop still has twice the height
+                   and width of the output; false decodes all pixels
     =============  ==================================================================================
 
     Shape:      image -> (3, size, size) float32; in training (3, train_size, train_size)

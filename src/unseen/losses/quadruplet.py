@@ -59,9 +59,8 @@ def fourth_samples(pairs: Pairs, triplets: Triplets, key: int) -> tuple[Tensor, 
         return rows, is_found
     inverse = torch.cat((pairs.labels, pairs.ref_labels)).unique(return_inverse=True)[1]
     # Classes in order of appearance, so that the draw does not depend on their labels.
-    appears = torch.full_like(inverse, len(inverse))
-    appears.scatter_reduce_(0, inverse, torch.arange(len(inverse), device=inverse.device), "amin")
-    classes = appears[inverse]
+    ordered, places = inverse.sort(stable=True)
+    classes = places[torch.searchsorted(ordered, inverse)]
     labels, order = classes[: len(pairs)].sort(stable=True)
     first, second = classes[triplets.anchor], classes[len(pairs) :][triplets.negative]
     blocks = torch.stack((torch.minimum(first, second), torch.maximum(first, second)))

@@ -6,8 +6,9 @@ validation, and the evaluation of runs.
 
 import importlib.util
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.memory import keep_freed_memory
-from unseen.data.batches import CatalogueDataset, ItemKey, make_loader
+from unseen.data.batches import CatalogueDataset, ItemKey, ThreadLoader, make_loader
 from unseen.models.folding import folded
 from unseen.models.onnx_graph import INPUT, OUTPUT, to_onnx
 
@@ -27,12 +28,15 @@ ENGINES = ("auto", "torch", "onnx")
 # The two engines agree to this share of the length of an embedding, in each of its numbers.
 TOLERANCE = 1e-4
 
-# Numbers in the inputs of one step on a CPU: 32 images of 160 x 160. Larger steps are not faster, and hold more memory.
-_STEP_NUMBERS = 32 * 3 * 160 * 160
+# Numbers in the inputs of one step of a thread: 16 images of 160 x 160. Larger steps are not faster, and hold more
+# memory.
+_STEP_NUMBERS = 16 * 3 * 160 * 160
 _FEWEST_ROWS, _MOST_ROWS = 8, 256
+_MOST_THREADS = 16
 # Numbers in the inputs from which ONNX Runtime wins back the seconds of the conversion: 6,000 images of 160 x 160.
 _WORTH_CONVERTING = 6_000 * 3 * 160 * 160
 
+CPU = torch.device("cpu")
 Compute = Callable[[Tensor], Tensor]
 
 
@@ -59,16 +63,22 @@ class Engine:
         self, dataset: CatalogueDataset, batches: Sequence[Sequence[ItemKey]], *, workers: int = 0
     ) -> Iterator[Tensor]:
         """Yield the outputs of each batch, float32 on the CPU, while the next batches are loaded."""
+        if not batches:
+            return
         if self._device.type == "cpu":
             keep_freed_memory()
-        for batch in make_loader(dataset, batches, workers=workers):
-            shape = tuple(batch.inputs.shape[1:])
-            if shape not in self._computes:
-                self._computes[shape] = self._prepare(batch.inputs[:1], sum(map(len, batches)))
-            steps = batch.inputs.split(rows_per_step(shape, self._device))
-            with torch.inference_mode():
-                outputs = [self._computes[shape](step) for step in steps]
-            yield outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        example = dataset[batches[0][0]].inputs
+        shape = tuple(example.shape[1:])
+        if shape not in self._computes:
+            self._computes[shape] = self._prepare(example, sum(map(len, batches)))
+        compute = partial(_in_steps, self._computes[shape], rows_per_step(shape, self._device))
+        loader = make_loader(dataset, batches, workers=workers)
+        if self._device.type != "cpu" or len(shape) < 2:
+            yield from (compute(batch.inputs) for batch in loader)
+        elif workers:
+            yield from _in_threads(_Outputs(lambda keys: compute(keys[0])), ([batch.inputs] for batch in loader))
+        else:
+            yield from _in_threads(_Outputs(lambda keys: compute(dataset.__getitems__(keys).inputs)), batches)
 
     def _prepare(self, example: Tensor, count: int) -> Compute:
         name = self.name
@@ -85,11 +95,46 @@ class Engine:
         return _torch_compute(self.network, example.to(self._device))
 
 
+class _Outputs(NamedTuple):
+    """A data set of outputs: what one thread computes of a batch, or loads and computes."""
+
+    compute: Callable[[Sequence[Any]], Tensor]
+    is_in_memory: bool = False
+
+    def __getitems__(self, keys: Sequence[Any]) -> Tensor:
+        return self.compute(keys)
+
+
+def _in_threads(outputs: _Outputs, batches: Iterable[Sequence[Any]]) -> Iterator[Tensor]:
+    """Yield the outputs of each batch, each computed by one of several threads that do not wait for each other.
+
+    Threads that share every operation of one batch wait at the end of each for the slowest, which is the one whose core
+    is decoding.
+    """
+    cores = torch.get_num_threads()
+    threads = min(cores, _MOST_THREADS)
+
+    def use_own_core() -> None:
+        # Holds for the calling thread, and for threads that are started later: restored below.
+        torch.set_num_threads(cores // threads)
+
+    try:
+        yield from ThreadLoader(outputs, batches, threads, use_own_core)
+    finally:
+        torch.set_num_threads(cores)
+
+
+def _in_steps(compute: Compute, size: int, inputs: Tensor) -> Tensor:
+    with torch.inference_mode():
+        outputs = [compute(step) for step in inputs.split(size)]
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
 def rows_per_step(shape: Sequence[int], device: torch.device) -> int:
     """Return how many inputs of this shape go through a network at once.
 
     >>> [rows_per_step((3, size, size), torch.device("cpu")) for size in (32, 160, 224, 448)]
-    [256, 32, 16, 8]
+    [256, 16, 8, 8]
     """
     if device.type != "cpu":
         return _MOST_ROWS
@@ -122,7 +167,7 @@ def fastest_engine(count: int, shape: tuple[int, ...]) -> EngineName:
 
 def device_of(network: nn.Module) -> torch.device:
     """Return the device of a network's parameters, the CPU if it has none."""
-    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    return next((parameter.device for parameter in network.parameters()), CPU)
 
 
 def _torch_compute(network: nn.Module, example: Tensor) -> Compute:
@@ -140,15 +185,15 @@ def _onnx_compute(network: nn.Module, example: Tensor) -> Compute:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    # Threads that wait in a loop would take the cores from those that decode the next images.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.intra_op_num_threads = 1  # each of our threads runs it for itself
     options.log_severity_level = 3
     graph = to_onnx(folded(network, example), example)
     session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
     def compute(inputs: Tensor) -> Tensor:
-        (outputs,) = session.run([OUTPUT], {INPUT: np.ascontiguousarray(inputs.numpy())})
-        return torch.from_numpy(outputs)
+        # It is as fast with small steps, and faster for transformers.
+        steps = [np.ascontiguousarray(step.numpy()) for step in inputs.split(_FEWEST_ROWS)]
+        outputs = [session.run([OUTPUT], {INPUT: step})[0] for step in steps]
+        return torch.from_numpy(np.concatenate(outputs))
 
     return compute

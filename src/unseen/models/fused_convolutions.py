@@ -5,10 +5,12 @@ and their gradients disappear. The weight gradient of depthwise kernels larger t
 fast loop, is a compiled loop of ours.
 """
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -131,13 +133,15 @@ class _Fused(TorchFunctionMode):
             if norm is not None:
                 self._pending[id(result)] = result
             return result
-        if func is F.batch_norm and id(args[0]) in self._pending:
-            return self._pending.pop(id(args[0]))
+        if func is F.batch_norm:
+            inputs = args[0] if args else keywords["input"]
+            if id(inputs) in self._pending:
+                return self._pending.pop(id(inputs))
         return func(*args, **keywords)
 
 
 def _batch_norm(
-    inputs: Tensor,
+    input: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
     weight: Tensor | None = None,
@@ -223,22 +227,23 @@ def _kernel_gradients(
 
     Each thread has channels of its own: the sums are the same for any number of threads.
     """
-    from unseen.models.kernels.depthwise import CHANNELS, write_kernel_gradients
+    from unseen.models.kernels.depthwise import write_kernel_gradients
 
-    channels = inputs.shape[1]
+    channels, threads = inputs.shape[1], torch.get_num_threads()
     sums = torch.empty(size[0] + 1, size[1], channels)
     images, gradients_of_outputs = (tensor.detach().permute(0, 2, 3, 1).numpy() for tensor in (inputs, gradients))
+    ends = [min(-(-channels * number // (16 * threads)) * 16, channels) for number in range(threads + 1)]
 
-    def write(first: int) -> None:
-        write_kernel_gradients(images, gradients_of_outputs, geometry, first, sums.numpy())
+    def write(part: tuple[int, int]) -> None:
+        write_kernel_gradients(images, gradients_of_outputs, geometry, part, sums.numpy())
 
-    threads = torch.get_num_threads()
-    list((map if threads == 1 else _pool(threads).map)(write, range(0, channels, CHANNELS)))
+    list((map if threads == 1 else _pool(threads, os.getpid()).map)(write, pairwise(ends)))
     return sums
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    # A process that was forked has none of its parent's threads.
     return ThreadPoolExecutor(threads, "unseen-gradients")
 
 

@@ -6,8 +6,8 @@ from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
 from unseen.models.backbone import Backbone, Step, channels_last, child_steps
+from unseen.models.pretrained.renormalize import Renormalize
 from unseen.models.pretrained.weights import load_weights, read_weights, weights_file
-from unseen.models.renormalize import Renormalize
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 HALF = ((0.5,) * 3, (0.5,) * 3)

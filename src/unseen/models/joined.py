@@ -11,7 +11,7 @@ from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone
 from unseen.models.backbone import Backbone, Step
 from unseen.models.embedder import model_record
-from unseen.models.renormalize import Renormalize
+from unseen.models.pretrained.renormalize import Renormalize
 from unseen.models.timm_backbone import input_normalization
 
 

@@ -183,6 +183,7 @@ def _source(run: LoadedRun) -> Source:
         raise ConfigError(
             "export: the transform of this run is not known", got=type(transform).__name__, hint="Use crop or plain."
         )
+    steps["run_reduced_large_jpegs"] = transform.draft
     return Source(items.input_shape, transform.mean, transform.std, steps)
 
 

@@ -17,7 +17,7 @@ from unseen.runs.recipe import prepare
 from unseen.runs.run_recipe import device, make_dataset, model_of, run
 from unseen.studies.plan import Cell, Plan
 
-_DECIDES_A_CACHE = ("data", "split", "model", "transform", "depth", "cut", "views")
+_DECIDES_A_CACHE = ("data", "split", "model", "transform", "depth", "cut", "views", "engine")
 
 
 def plan_cells(plan: Plan) -> list[Cell]:

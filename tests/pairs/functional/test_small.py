@@ -9,9 +9,9 @@ import torch
 from tests.contracts.degenerate_batches import DEGENERATE, normal, ordinary_batch, random_batches
 from tests.contracts.loss_cases import CASES
 from unseen.core import registry
+from unseen.core.compiled import IS_COMPILED
 from unseen.core.config import build
 from unseen.core.errors import BatchError
-from unseen.core.machine.compiled import IS_COMPILED
 from unseen.core.randomness import torch_generator
 from unseen.losses import Angular, Margin, NPair, Pairs, Triplet
 from unseen.miners import SemiHard
@@ -57,9 +57,10 @@ def outcome(loss, embeddings, labels, **arguments):
     return value.detach(), gradients, loss.usage.counts()
 
 
-def assert_same(results, words="", tolerance=FLAT):
+def assert_same(found, expected, *, words="", tolerance=FLAT):
     """Equal up to the rounding of similarities, about 1e-7, times the steepness of the loss."""
-    (value, gradients, counts), (other_value, other_gradients, other_counts) = results
+    value, gradients, counts = found
+    other_value, other_gradients, other_counts = expected
     assert counts == other_counts, words
     torch.testing.assert_close(value, other_value, rtol=2e-6, atol=tolerance / 10, msg=lambda text: f"{words}: {text}")
     assert len(gradients) == len(other_gradients)
@@ -75,7 +76,7 @@ def test_every_loss_is_the_same_by_loops_and_by_operators(case, both_ways):
     for number, (embeddings, labels) in enumerate([ordinary_batch(), ordinary_batch(5), *random_batches(12)]):
         loss = case.build(embeddings.shape[1])
         tolerance = STEEP if "rho_distance" in str(case) else FLAT
-        assert_same(both_ways(lambda: outcome(loss, embeddings, labels)), f"batch {number}", tolerance)  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=f"batch {number}", tolerance=tolerance)  # noqa: B023
 
 
 @pytest.mark.parametrize("name", registry.loss.names())
@@ -86,7 +87,7 @@ def test_every_loss_is_the_same_on_degenerate_batches(name, both_ways):
             labels = labels.unique(return_inverse=True)[1]
         loss = case.build(embeddings.shape[1], num_classes=40)
         tolerance = 50 * STEEP if name == "generalized_lifted" else STEEP  # no unit vectors: no exact length either
-        assert_same(both_ways(lambda: outcome(loss, embeddings, labels)), words, tolerance)  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=words, tolerance=tolerance)  # noqa: B023
 
 
 @pytest.mark.parametrize("name", registry.miner.names())
@@ -123,7 +124,7 @@ def test_robust_losses_with_and_without_zeros_are_the_same(uncertainty, both_way
                 registry.loss,
                 {"name": "robust", "pair_loss": "margin_pair", "uncertainty": uncertainty, "remove_zero": remove_zero},
             )
-            assert_same(both_ways(lambda: outcome(loss, embeddings, labels)), uncertainty)  # noqa: B023
+            assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=uncertainty)  # noqa: B023
 
 
 def test_a_reference_set_is_the_same(both_ways):
@@ -134,7 +135,7 @@ def test_a_reference_set_is_the_same(both_ways):
         if "ref_emb" not in loss.forward.__code__.co_varnames or case.name == "cross_batch_memory":
             continue
         reference = {"ref_emb": others, "ref_labels": other_labels}
-        assert_same(both_ways(lambda: outcome(loss, embeddings, labels, **reference)), str(case))  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels, **reference)), words=str(case))  # noqa: B023
 
 
 def test_settings_that_leave_the_loops_or_have_gradients_of_their_own_are_the_same(both_ways):
@@ -149,7 +150,7 @@ def test_settings_that_leave_the_loops_or_have_gradients_of_their_own_are_the_sa
         Triplet(squared=False, reduction="active", miner=SemiHard()),
         Robust(build(registry.loss, "binomial_pair"), GroupedKL(gamma_positive=0.01, pseudo_pairs=True)),
     ):
-        assert_same(both_ways(lambda: outcome(loss, embeddings, labels)), str(loss))  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, embeddings, labels)), words=str(loss))  # noqa: B023
 
 
 def test_what_loops_cannot_take_or_need_not_takes_the_operators():
@@ -197,7 +198,7 @@ def test_embeddings_in_any_layout_are_the_same(both_ways):
     transposed = embeddings.T.contiguous().T
     loss = build(registry.loss, "margin:miner=distance")
     for batch in (transposed, embeddings.repeat_interleave(2, 1)[:, ::2]):
-        assert_same(both_ways(lambda: outcome(loss, batch, labels)))  # noqa: B023
+        assert_same(*both_ways(lambda: outcome(loss, batch, labels)))  # noqa: B023
 
 
 def test_a_gradient_that_is_one_number_for_all_pairs_is_the_same(both_ways):

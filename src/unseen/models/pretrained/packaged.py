@@ -3,16 +3,15 @@
 import hashlib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from unseen.core.errors import ConfigError, DataError
 from unseen.models.pretrained.backbone_facts import PackagedWeights, packaged_weights
 from unseen.models.pretrained.weights import read_weights
 
 
-def packaged_state(name: str, architecture: str, body: Any) -> dict[str, Tensor]:
+def packaged_state(name: str, architecture: str, body: nn.Module) -> dict[str, Tensor]:
     """Return the weights of a short name (`lite0`) with the names that timm's model of the architecture has.
 
     Raises:  `ConfigError` if the package is missing or holds another architecture, `DataError` for a changed file

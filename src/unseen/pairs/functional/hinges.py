@@ -87,9 +87,8 @@ def triplet_hinges(distance: Tensor, positive: Tensor, negative: Tensor, margin:
     num_terms = (num_positives * row_counts(negative)).sum()
     num_active = num_nearer.sum()
     weights = num_wider.to(values.dtype).neg_()
-    # `put_` is deterministic everywhere; slots that are not filled add 0.
-    places = columns + torch.arange(len(columns), device=columns.device).unsqueeze(1) * values.shape[1]
-    weights.put_(places, num_nearer.to(values.dtype), accumulate=True)
+    # Slots that are not filled add 0. (`put_` has no deterministic form on a GPU.)
+    weights.scatter_add_(1, columns, num_nearer.to(values.dtype))
     total = (values * weights).sum() + margin * num_active.to(values.dtype)
     return Hinges(with_gradient(distance, total, weights), num_terms, num_active)
 

@@ -100,7 +100,8 @@ class _SoftHistogram(torch.autograd.Function):
         size = (len(masks) + 1) * num_nodes
         counts = torch.bincount(cell, minlength=size).double()
         # In float64, as bins of a large batch sum many small numbers. No value passes the last node of its group.
-        upper = torch.bincount(cell, share.flatten().double(), minlength=size)
+        # (`bincount` with weights has no deterministic form on a GPU.)
+        upper = counts.new_zeros(size).scatter_add_(0, cell, share.flatten().double())
         heights = counts - upper
         heights[1:] += upper[:-1]
         heights, counts = (table.view(-1, num_nodes)[:-1] for table in (heights, counts))
