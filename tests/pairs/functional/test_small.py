@@ -9,9 +9,9 @@ import torch
 from tests.contracts.degenerate_batches import DEGENERATE, normal, ordinary_batch, random_batches
 from tests.contracts.loss_cases import CASES
 from unseen.core import registry
-from unseen.core.compiled import IS_COMPILED
 from unseen.core.config import build
 from unseen.core.errors import BatchError
+from unseen.core.machine.compiled import IS_COMPILED
 from unseen.core.randomness import torch_generator
 from unseen.losses import Angular, Margin, NPair, Pairs, Triplet
 from unseen.miners import SemiHard

@@ -2,11 +2,7 @@
 
 import numpy as np
 
-<<<<<<< HEAD
-from unseen.core.machine.compiled import compiled
-=======
-from unseen.core.compiled import compiled_in_any_order
->>>>>>> add8f587a401bafb781aff7bf85b248cc2fead0c
+from unseen.core.machine.compiled import compiled_in_any_order
 
 # So many channels at a time: long loops, and sums for a kernel of 5 x 5 that stay in the first-level cache.
 CHANNELS = 256
