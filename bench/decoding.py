@@ -21,7 +21,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from bench.measuring import RESULTS, machine, taking_turns
-from unseen.core.memory import keep_freed_memory
+from unseen.core.machine.memory import keep_freed_memory
 from unseen.data import Batch, CatalogueDataset, Crop, evaluation_batches, folder
 from unseen.data import batches as loading
 from unseen.data.batches import ItemKey

@@ -27,7 +27,7 @@ import torch
 from PIL import Image
 
 from bench.measuring import RESULTS, machine
-from unseen.core.memory import keep_freed_memory
+from unseen.core.machine.memory import keep_freed_memory
 from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Crop, ImageFiles, evaluation_batches
 from unseen.data.batches import CatalogueDataset

@@ -9,7 +9,7 @@ import pytest
 PAGE_FAULTS = """
 import resource, sys
 import torch
-from unseen.core.memory import keep_freed_memory
+from unseen.core.machine.memory import keep_freed_memory
 
 if sys.argv[1] == "keep":
     assert keep_freed_memory()

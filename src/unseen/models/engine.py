@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
-from unseen.core.memory import keep_freed_memory
+from unseen.core.machine.memory import keep_freed_memory
 from unseen.data.batches import CatalogueDataset, ItemKey, ThreadLoader, make_loader
 from unseen.models.folding import folded
 from unseen.models.onnx_graph import INPUT, OUTPUT, to_onnx

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unseen.core.memory import keep_freed_memory
+from unseen.core.machine.memory import keep_freed_memory
 from unseen.core.progress import Progress, no_progress
 from unseen.core.randomness import derive, seed_torch
 from unseen.data.batches import ItemKey

@@ -1,1 +1,1 @@
-"""What depends on the machine: compiled loops."""
+"""What depends on the machine: compiled loops, the allocator of memory."""
