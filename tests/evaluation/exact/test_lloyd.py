@@ -8,7 +8,8 @@ import torch
 
 from unseen.evaluation.exact import lloyd as engine
 from unseen.evaluation.exact.directions import SCALE, read_directions
-from unseen.evaluation.exact.lloyd import Centroids, lloyd
+from unseen.evaluation.exact.kernels.centroids import Centroids
+from unseen.evaluation.exact.lloyd import lloyd
 
 
 @pytest.fixture(autouse=True, params=["NumPy", "compiled"])

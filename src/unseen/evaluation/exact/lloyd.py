@@ -16,6 +16,7 @@ from unseen.core.progress import Progress, no_progress
 from unseen.evaluation.exact.arrays import Booleans, Float32s, Floats, Int8s, Int32s, Integers
 from unseen.evaluation.exact.directions import SCALE, Directions, Units
 from unseen.evaluation.exact.kernels import IS_COMPILED
+from unseen.evaluation.exact.kernels.centroids import Centroids, Nearest, TwoBest
 from unseen.evaluation.exact.threads import Run, run_in_threads
 
 # Products of this size run near the processor's peak, and their result stays in the cache until it is read.
@@ -36,61 +37,6 @@ class Clusters(NamedTuple):
 
     assignment: Integers
     inertia: float
-
-
-class Centroids(NamedTuple):
-    """Centroids as integers in float64, with float32 copies for the products, and their squared lengths."""
-
-    integers: Floats
-    float32: Float32s
-    squares: Integers
-    half_squares: Float32s
-
-    @classmethod
-    def of(cls, integers: Tensor) -> "Centroids":
-        """Centroids at given points."""
-        count = len(integers)
-        placed = cls(
-            np.empty(integers.shape),
-            np.empty(integers.shape, np.float32),
-            np.empty(count, np.int64),
-            np.empty(count, np.float32),
-        )
-        for part in _blocks(count, _ROWS_AT_ONCE):
-            placed.move(np.arange(part.start, part.stop), integers[part].numpy())
-        return placed
-
-    def move(self, numbers: Integers, integers: Floats) -> None:
-        """Move some of the centroids."""
-        squares = (integers * integers).sum(axis=1)
-        self.integers[numbers] = integers
-        self.float32[numbers] = integers / SCALE
-        self.squares[numbers] = squares
-        self.half_squares[numbers] = squares / (2 * SCALE**2)
-
-
-class Nearest(NamedTuple):
-    """For each point its centroid, the bracket of that one, and a bound on the brackets of all others.
-
-    |x - c|^2 = |x|^2 - 2 (x.c - |c|^2 / 2): the nearest centroid has the largest bracket. Brackets here are off by at
-    most the bound of `_error`; that of every other centroid is below ``rival`` plus that bound.
-    """
-
-    own: Integers
-    value: Float32s
-    rival: Float32s
-
-    def of(self, points: slice) -> "Nearest":
-        """The part of some points, to be written to."""
-        return Nearest(self.own[points], self.value[points], self.rival[points])
-
-
-class TwoBest(NamedTuple):
-    """For each point the largest bracket of the centroids compared so far, which of them it is, and the second."""
-
-    value: Float32s
-    winner: Integers
-    second: Float32s
 
 
 class _Work(NamedTuple):

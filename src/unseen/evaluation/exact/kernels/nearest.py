@@ -5,8 +5,8 @@ import numpy as np
 from unseen.evaluation.exact.arrays import Booleans, Float32s, Floats, Int8s, Int32s, Integers
 from unseen.evaluation.exact.directions import SCALE
 from unseen.evaluation.exact.kernels import compiled
+from unseen.evaluation.exact.kernels.centroids import Centroids, Nearest, TwoBest
 from unseen.evaluation.exact.kernels.rounding import squared_length
-from unseen.evaluation.exact.lloyd import Centroids, Nearest, TwoBest
 
 
 @compiled
