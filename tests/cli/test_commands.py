@@ -46,7 +46,7 @@ def test_train_ends_with_a_table_of_scores_on_unseen_classes_and_a_report_follow
     for words in ("unseen classes", "recall@1", "map@r", "nmi", "wrote"):
         assert words in err
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert set(result) == {"scores", "history", "protocol", "chosen_epoch", "seconds"}
+    assert set(result) == {"scores", "history", "protocol", "chosen_epoch", "blend", "seconds"}
     assert [row["epoch"] for row in result["history"]] == [0, 1, 2]
     again = unseen("train", "--data", *data, "--out", tmp_path / "run", *QUICK, cwd=place)[1]
     assert "finished before" in again

@@ -205,7 +205,8 @@ class ThreadLoader(Generic[Key, Value]):
         self.dataset, self.keys, self.threads, self.start = dataset, keys, threads, start
 
     def __len__(self) -> int:
-        assert isinstance(self.keys, Sized), "these keys have no length"
+        if not isinstance(self.keys, Sized):
+            raise TypeError("these keys have no length")  # what `list` expects of an iterator
         return len(self.keys)
 
     def __iter__(self) -> Iterator[Value]:
