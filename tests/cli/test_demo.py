@@ -5,18 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.commands import unseen
-from tests.helpers.small_runs import write_features
+from tests.helpers.small_runs import SMALL_PLAN, write_features
 from unseen.cli import demo as command
-
-PLAN = """
-name: small
-data: {toy: "features=features.npz"}
-splits: {half: "fraction:train=0.5,validation=0.3"}
-base: {embedding_size: 6, epochs: 1, sampler: "samples_per_class:batch_size=12,per_class=2"}
-methods:
-  features: {loss: null, embedding_size: null, epochs: 0}
-  contrastive: {loss: contrastive}
-"""
 
 
 @pytest.mark.parametrize("out", ["out/demo", "elsewhere"])
@@ -33,7 +23,7 @@ def test_the_short_demo_ends_with_the_command_that_continues_it(monkeypatch, cap
 
 def test_an_extended_plan_continues_in_the_same_folder_and_either_may_follow_the_other(tmp_path):
     write_features(tmp_path / "features.npz")
-    (tmp_path / "plan.yaml").write_text(PLAN)
+    (tmp_path / "plan.yaml").write_text(SMALL_PLAN)
     (tmp_path / "more.yaml").write_text("extends: plan.yaml\nseeds: [0, 1]\n")
     for plan, cells, finished in (("plan.yaml", 2, 2), ("more.yaml", 4, 2), ("plan.yaml", 2, 0), ("more.yaml", 4, 0)):
         err = unseen("study", plan, "--out", "out", cwd=tmp_path)[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.small_runs import write_features
+from tests.helpers.small_runs import SMALL_PLAN, write_features
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -32,15 +32,6 @@ sys.setprofile(trace)
 """
 """Imported by every Python process of a command: writes the name of each function of ours at its first call."""
 
-PLAN = """
-name: small
-data: {toy: "features=features.npz"}
-splits: {half: "fraction:train=0.5,validation=0.3"}
-base: {embedding_size: 6, epochs: 1, sampler: "samples_per_class:batch_size=12,per_class=2"}
-methods:
-  features: {loss: null, embedding_size: null, epochs: 0}
-  contrastive: {loss: contrastive}
-"""
 TRAIN = ["train", "--data", "features=features.npz", "--out", "run", "--loss", "margin", "--miner", "distance"]
 TRAIN += ["--epochs", "1", "--embedding-size", "8", "--save-seconds", "0"]
 TRAIN += ["--sampler", "samples_per_class:batch_size=12,per_class=2"]
@@ -72,7 +63,7 @@ def processes(tmp_path_factory):
     """Command -> the traces of its processes."""
     folder = tmp_path_factory.mktemp("walks")
     write_features(folder / "features.npz")
-    (folder / "plan.yaml").write_text(PLAN)
+    (folder / "plan.yaml").write_text(SMALL_PLAN)
     return {
         "train": traced(folder, *TRAIN),
         "evaluate": traced(folder, "evaluate", "run"),

@@ -7,6 +7,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+SMALL_PLAN = """
+name: small
+data: {toy: "features=features.npz"}
+splits: {half: "fraction:train=0.5,validation=0.3"}
+base: {embedding_size: 6, epochs: 1, sampler: "samples_per_class:batch_size=12,per_class=2"}
+methods:
+  features: {loss: null, embedding_size: null, epochs: 0}
+  contrastive: {loss: contrastive}
+"""
+
 
 def write_features(path: Path, classes: int = 12, per_class: int = 8, width: int = 10, seed: int = 0) -> Path:
     """Clustered random features with labels, as an npz file."""
