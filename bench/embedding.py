@@ -24,11 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
 
 from bench.measuring import RESULTS, machine
+from bench.pipeline import draw_files
 from unseen.core.machine.memory import keep_freed_memory
-from unseen.core.randomness import derive, numpy_generator
 from unseen.data import Crop, ImageFiles, evaluation_batches
 from unseen.data.batches import CatalogueDataset
 from unseen.data.sources.folder import folder
@@ -62,20 +61,6 @@ class Cost(NamedTuple):
     images_per_second: float
     cpu_ms: float
     peak_mb: float
-
-
-def draw_files(root, classes=CLASSES, of_a_class=FILES_OF_A_CLASS):
-    """JPEG files with a shorter side of 256 pixels: soft colours with a grain, near 25 kB as photographs are."""
-    generator = numpy_generator(derive(0, "bench images"))
-    for label in range(classes):
-        place = root / f"class{label:03d}"
-        place.mkdir(parents=True)
-        for number in range(of_a_class):
-            width = int(generator.integers(256, 400))
-            coarse = Image.fromarray(generator.integers(0, 256, (12, 15, 3), np.uint8))
-            soft = np.asarray(coarse.resize((width, 256), Image.Resampling.BICUBIC), np.float32)
-            pixels = np.clip(soft + generator.normal(0, 6, soft.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(place / f"{number:02d}.jpg", quality=85)
 
 
 def new_model(case):
@@ -261,7 +246,7 @@ def image_folder(given):
         yield given, f"the images of `{given.parent.name}/{given.name}`"
         return
     with tempfile.TemporaryDirectory() as made:
-        draw_files(Path(made))
+        draw_files(Path(made), CLASSES, FILES_OF_A_CLASS)
         yield Path(made), f"{CLASSES * FILES_OF_A_CLASS:,} drawn JPEG files with a shorter side of 256 pixels"
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from bench import embedding
+from bench.pipeline import draw_files
 from unseen.models.engine import has_onnx, rows_per_step
 
 
@@ -15,7 +16,7 @@ def case(tmp_path_factory):
     pytest.importorskip("torchvision")
     pytest.importorskip("timm")
     root = tmp_path_factory.mktemp("drawn")
-    embedding.draw_files(root, classes=2, of_a_class=2)
+    draw_files(root, classes=2, of_a_class=2)
     return embedding.Case("resnet10t", 128, str(root), 40)  # too large for a reduced decoding of the files
 
 
