@@ -6,7 +6,12 @@ from torch import nn
 
 from unseen.core.errors import ConfigError
 from unseen.models import ConcatenatedHeads, initialize_linear_head
-from unseen.models.heads import SHRINKAGE, principal_projection
+from unseen.models.heads import (
+    SHRINKAGE,
+    WITHIN_CLASS_SHRINKAGE,
+    discriminant_projection,
+    principal_projection,
+)
 
 
 def rows(count=200, width=6, seed=0):
@@ -36,6 +41,65 @@ def test_whitened_features_have_no_correlation_and_the_variances_that_shrinkage_
     variances = torch.linalg.eigvalsh(torch.cov(features.double().T, correction=0)).flip(0)
     expected = variances[:4] / (variances[:4] + SHRINKAGE * variances.mean())
     torch.testing.assert_close(found, torch.diag(expected / expected.sum()), rtol=0, atol=1e-5)
+
+
+def classes(count=200, classes=10):
+    return torch.arange(count) % classes
+
+
+def test_lda_shortens_directions_in_which_the_members_of_a_class_differ():
+    """Two directions separate the classes equally; along the first one their members are spread ten times as wide."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(400) // 40
+    centres = 3 * torch.randn(10, 2, generator=generator)
+    features = centres[labels] + torch.randn(400, 2, generator=generator) * torch.tensor([10.0, 0.1])
+    weight, _ = discriminant_projection(features, labels, 2)
+    share = weight.square().sum(0)
+    assert share[1] > 1.3 * share[0]
+
+
+def test_lda_is_the_textbook_solution_of_the_generalised_eigenvalue_problem():
+    """Rows of W are eigenvectors of (S_w + shrinkage)^-1 S_t, in the order of their eigenvalues, here by scipy."""
+    import numpy as np
+    from scipy.linalg import eigh
+
+    features, labels = rows().double(), classes()
+    weight, bias = discriminant_projection(features, labels, 4)
+    table = features.numpy()
+    within = sum(
+        (members - members.mean(0)).T @ (members - members.mean(0))
+        for members in (table[labels.numpy() == label] for label in range(10))
+    ) / len(table)
+    within = within + WITHIN_CLASS_SHRINKAGE * np.trace(within) / 6 * np.eye(6)
+    _, vectors = eigh(np.cov(table.T, bias=True), within)
+    for direction, expected in zip(weight.double().numpy(), vectors.T[::-1], strict=False):
+        cosine = direction @ expected / np.linalg.norm(direction) / np.linalg.norm(expected)
+        assert abs(cosine) == pytest.approx(1, abs=1e-6)
+    embeddings = features @ weight.double().T + bias.double()
+    torch.testing.assert_close(embeddings.mean(0), torch.zeros(4).double(), rtol=0, atol=1e-5)
+    assert embeddings.square().sum(1).mean().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_lda_does_not_depend_on_the_names_of_classes_or_the_scale_of_features():
+    weight, _ = discriminant_projection(rows(), classes(), 3)
+    renamed, _ = discriminant_projection(rows(), 1000 - 7 * classes(), 3)
+    scaled, _ = discriminant_projection(100 * rows(), classes(), 3)
+    torch.testing.assert_close(renamed, weight)
+    torch.testing.assert_close(100 * scaled.abs(), weight.abs(), rtol=1e-4, atol=1e-5)
+
+
+def test_lda_of_classes_of_one_image_is_the_projection_on_principal_directions():
+    features = rows() - rows().mean(0)
+    weight, _ = discriminant_projection(features, torch.arange(len(features)), 3)
+    expected, _ = principal_projection(features, 3, whiten=False)
+    torch.testing.assert_close(weight.abs(), expected.abs(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", [rows(count=2), torch.zeros(5, 6), torch.ones(5, 6), rows(count=1)])
+def test_lda_of_few_equal_or_empty_features_gives_a_finite_head(features):
+    head = nn.Linear(6, 6)
+    initialize_linear_head(head, features, "lda", torch.arange(len(features)) // 2)
+    assert all(parameter.isfinite().all() for parameter in head.parameters())
 
 
 @pytest.mark.parametrize("start", ["identity", "whitening"])

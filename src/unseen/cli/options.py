@@ -84,7 +84,9 @@ def _run_settings(
     embedding_size: Annotated[
         int | None, typer.Option(help="Embedding size; 0 uses the backbone's features without a head.")
     ] = None,
-    head: Annotated[str | None, typer.Option(help="Initialization of the head: random, identity or whitening")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="Initialization of the head: random, identity, whitening or lda")
+    ] = None,
     batch_norm: Annotated[
         str | None, typer.Option(help="auto, frozen (statistics frozen, affine trained) or trained")
     ] = None,

@@ -93,7 +93,13 @@ def model_record(value: str | Mapping[str, object]) -> Record:
         return record
     if name in packaged_weights():
         known = packaged_weights()[name]
-        return {"pretrained": name, **record, "name": "timm", "architecture": known.architecture}
+        return {
+            "pretrained": name,
+            "pooling": known.pooling,
+            **record,
+            "name": "timm",
+            "architecture": known.architecture,
+        }
     own = [*backbones.names(), *packaged_weights()]
     try:
         from unseen.models.timm_backbone import known_architectures

@@ -1,18 +1,27 @@
 """Any timm backbone, with weights from a local file, from a package, or from the hub."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from unseen.core.checks import check_choice
 from unseen.core.errors import ConfigError
 from unseen.core.registry import backbone, nearest
 from unseen.models.backbone import Backbone, Step, channels_last, child_steps
+from unseen.models.pooling import GeneralizedMean
 from unseen.models.pretrained.backbone_facts import backbone_facts, packaged_weights
 from unseen.models.pretrained.packaged import packaged_state
 from unseen.models.pretrained.weights import ANSWER_SECONDS, check_weights_settings, load_weights, read_weights
+
+Pooling = Literal["average", "max", "gem"]
+_POOLINGS: dict[Pooling, Callable[[], nn.Module]] = {
+    "average": lambda: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    "max": lambda: nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten()),
+    "gem": GeneralizedMean,
+}
 
 
 def _timm() -> ModuleType:
@@ -65,6 +74,9 @@ class Timm(Backbone):
     weights         a local .safetensors or .pth file; None for random weights
     pretrained      the short name of weights in a package, such as lite0 (`unseen list backbones`);
                     "hub": timm's published weights, downloaded unless an earlier download is there
+    pooling         of the last map: "average", "max", or "gem", the generalised mean with power 3, which weighs
+                    the strongest positions; None is the architecture's own. Short names of packaged weights bring
+                    the one that is best for them
     channels        of the input images
     size            of the input images; a vision transformer needs a multiple of its patches' size
     ==============  =============================================================================================
@@ -79,6 +91,7 @@ class Timm(Backbone):
         architecture: str,
         weights: str | None = None,
         pretrained: str | None = None,
+        pooling: Pooling | None = None,
         channels: int = 3,
         size: int | None = None,
     ) -> None:
@@ -87,12 +100,15 @@ class Timm(Backbone):
         if not timm.is_model(architecture):
             raise ConfigError(f"timm has no architecture '{architecture}'{nearest(architecture, timm.list_models())}")
         check_weights_settings("timm", weights, pretrained, (*packaged_weights(), "hub"))
-        self.architecture, self.weights, self.pretrained = architecture, weights, pretrained
+        self.architecture, self.weights, self.pretrained, self.pooling = architecture, weights, pretrained, pooling
         self.channels, self.size = channels, size
         body = _create_model(architecture, channels, from_hub=pretrained == "hub")
         self.body: nn.Module = body
         self.width = int(body.num_features)
         _check_size(body, architecture, size)
+        if pooling is not None:
+            check_choice("timm", "pooling", pooling, tuple(_POOLINGS))
+            _set_pooling(body, architecture, _POOLINGS[pooling]())
         if weights is not None:
             load_weights(self.body, read_weights(Path(weights)), weights)
         if pretrained in packaged_weights():
@@ -142,6 +158,15 @@ def _check_size(body: Any, architecture: str, size: int | None) -> None:
             got=size,
             hint=f"Use --transform crop:size={max(1, round(size / side)) * side}.",
         )
+
+
+def _set_pooling(body: Any, architecture: str, pooling: nn.Module) -> None:
+    """Replace the pooling of the last map of a convolutional network."""
+    if not isinstance(getattr(body, "global_pool", None), nn.Module):
+        raise ConfigError(
+            f"{architecture} has no last map whose pooling could be replaced", hint="Leave out the setting pooling."
+        )
+    body.global_pool = pooling
 
 
 def _vision_transformer() -> Any:

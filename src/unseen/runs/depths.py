@@ -114,4 +114,5 @@ def initialize_head(prepared: Prepared, trained: Embedder, items: CatalogueDatas
     start = prepared.recipe.head
     if start != "random" and linear_layer(trained.head) is not None:
         features = embed(trained.backbone, items, prepared.split.train, engine="torch", workers=workers)
-        initialize_linear_head(trained.head, features, start)
+        labels = torch.from_numpy(prepared.catalogue.labels[prepared.split.train])
+        initialize_linear_head(trained.head, features, start, labels)

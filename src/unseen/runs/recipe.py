@@ -38,7 +38,8 @@ class Recipe(BaseModel):
                       cached activations; "frozen" the head, on cached features
     views             cached views of each training image: the plain one and `views` - 1 augmented ones
     embedding_size    None uses the backbone's features, without a head
-    head              initialization of the head: "random", "identity" (principal directions) or "whitening"
+    head              initialization of the head: "random", "identity" (principal directions), "whitening", or "lda"
+                      (discriminant analysis of the training classes)
     loss              None trains nothing: the row of an untrained network or of raw pixels
     method            what is trained besides one loss on one head; "plain" adds nothing
     epochs            of training the whole trained part, after `head_epochs` that train its head alone

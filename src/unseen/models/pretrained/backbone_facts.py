@@ -33,6 +33,7 @@ class PackagedWeights:
     tensors: str  # how they fit timm's: "in order" of the file, or "by timm", with its filter of checkpoints
     licence: str
     pretraining: str  # the images that the weights were trained on
+    pooling: str | None = None  # of the last map: what was best for retrieval; None: the architecture's own
 
 
 @cache
