@@ -73,7 +73,7 @@ def test_show_prints_a_recipe_that_trains_to_the_same_run(place, tmp_path):
     described = json.loads(unseen("show", tmp_path / "run.yaml", "--json", cwd=place)[0])
     direct = json.loads(unseen("show", "--data", "features=features.npz", *QUICK, "--json", cwd=place)[0])
     assert described == direct
-    assert described["recipe"]["optimizer"]["lr"] == 3e-5
+    assert described["recipe"]["optimizer"]["lr"] == 2e-5
 
 
 def test_list_shows_names_descriptions_and_arguments(tmp_path):
@@ -275,7 +275,7 @@ def test_an_unknown_option_and_a_word_for_a_number_end_with_2(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_interrupted_in_the_middle_says_how_to_continue_and_continues(place, tmp_path, how):
     arguments = ["train", "--data", "features=features.npz", "--out", str(tmp_path / "run"), "--epochs", "4000"]
-    arguments += [*QUICK[2:], "--save-seconds", "0"]
+    arguments += [*QUICK[2:], "--patience", "4000", "--save-seconds", "0"]
     running = subprocess.Popen(
         [sys.executable, "-m", "unseen", *arguments],
         cwd=place,

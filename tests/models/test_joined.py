@@ -26,7 +26,7 @@ def joined(record):
     return build_embedder(record, input_shape=SHAPE, embedding_size=None).eval().backbone
 
 
-def test_features_are_those_of_each_backbone_on_its_own_normalisation_at_unit_length():
+def test_features_are_those_of_each_backbone_on_its_own_normalisation_at_one_length():
     model = joined(TWO)
     with torch.inference_mode():
         features = model(normalised("tf_efficientnet_lite0"))
@@ -37,7 +37,8 @@ def test_features_are_those_of_each_backbone_on_its_own_normalisation_at_unit_le
     assert model.width == 1280 + 512
     assert input_normalization("tf_efficientnet_lite0") != input_normalization("resnet10t")
     # Converting a normalised image rounds once more than normalising its pixels.
-    assert torch.allclose(features, torch.cat(parts, dim=1), atol=1e-5)
+    assert torch.allclose(features, torch.cat(parts, dim=1) * (model.width / 2) ** 0.5, atol=3e-4)
+    assert features.square().mean(dim=1).allclose(torch.ones(4), atol=1e-5)
 
 
 def test_the_first_known_normalisation_is_that_of_the_inputs():

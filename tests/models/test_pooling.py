@@ -5,7 +5,7 @@ import torch
 
 from unseen.core.errors import ConfigError
 from unseen.models import build_embedder
-from unseen.models.pooling import GeneralizedMean
+from unseen.models.timm_backbone import GeneralizedMean
 
 
 def maps(seed=0):

@@ -145,7 +145,7 @@ CHANGES = {
     "normalisation": {"transform": "crop:size=16,mean=[0,0,0]"},
     "cut": {"cut": "blocks.1"},
     "depth and type": {"depth": "frozen", "cut": None},
-    "views": {"views": 4},
+    "views": {"views": 5},
 }
 
 

@@ -1,5 +1,6 @@
 """Several backbones side by side."""
 
+import math
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from unseen.models.timm_backbone import input_normalization
 
 @backbone("joined")
 class Joined(Backbone):
-    """Several backbones side by side: the features of each at unit length, concatenated.
+    """Several backbones side by side: the features of each at one length, concatenated.
 
     ============  ===============================================================================================
     backbones     at least two models, by name or record; `joined:[lite0,dinov2_s]` is short for
@@ -27,7 +28,8 @@ class Joined(Backbone):
     ============  ===============================================================================================
 
     Inputs have the normalisation of the first backbone whose normalisation is known, and are converted for those that
-    were trained with another. For depth `frozen` and for embedding: it is no chain of stages that could be cut.
+    were trained with another. The features of each backbone get the same length, the one at which all features together
+    have a mean square of 1: features of that size, as single backbones have, suit the usual learning rates. For depth `frozen` and for embedding: it is no chain of stages that could be cut.
 
     Shape:      (n, channels, height, width) -> (n, sum of the widths)
     """
@@ -55,9 +57,10 @@ class Joined(Backbone):
         self.has_pretrained_weights = all(member.has_pretrained_weights for member in members)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the unit-length features of every backbone, concatenated."""
+        """Return the features of every backbone at one length, concatenated."""
         pairs = zip(self.members, self.conversions, strict=True)
-        return torch.cat([normalize(member(conversion(images))) for member, conversion in pairs], dim=1)
+        units = [normalize(member(conversion(images))) for member, conversion in pairs]
+        return torch.cat(units, dim=1) * math.sqrt(self.width / len(units))
 
     def steps(self) -> list[Step]:
         """Return no steps: the backbones run side by side."""
