@@ -28,8 +28,9 @@ class Joined(Backbone):
     ============  ===============================================================================================
 
     Inputs have the normalisation of the first backbone whose normalisation is known, and are converted for those that
-    were trained with another. The features of each backbone get the same length, the one at which all features together
-    have a mean square of 1: features of that size, as single backbones have, suit the usual learning rates. For depth `frozen` and for embedding: it is no chain of stages that could be cut.
+    were trained with another. The features of every backbone get one length, at which all features together have a
+    mean square of 1: numbers of that size suit the learning rates of single backbones. For depth `frozen` and for
+    embedding: it is no chain of stages that could be cut.
 
     Shape:      (n, channels, height, width) -> (n, sum of the widths)
     """
