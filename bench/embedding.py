@@ -1,9 +1,10 @@
 """Embedding image files: our engines beside what they replaced and beside bare runtimes on tensors in memory.
 
-    python -m bench.embedding [--data FOLDER] [--images 768] [--rounds 3] [--models a,b] [--sizes 160,224] [--write]
+    python -m bench.embedding [--data FOLDER] [--seconds 8] [--rounds 2] [--models a,b] [--sizes 160,224] [--write]
 
 Each subject runs in a process of its own, as what the allocator did for one would be the next one's gain; the subjects
-take turns. The clock starts after the first batch of each: imports, folding and conversion are a column of their own.
+take turns. The clock starts after the first batch of each and ends with the batch during which `--seconds` pass:
+imports, folding and conversion are a column of their own. The whole takes about 12 minutes a round.
 "before" is a transcription of what `unseen embed` did until the engine: batches of 256, decoded one after the other
 between the batches, memory returned to the kernel. `--data` names a folder with one sub-folder of JPEG files per class;
 without it 400 files are drawn. `--write` puts the tables into bench/results/embedding.md.
@@ -43,15 +44,19 @@ BARE_TORCH, BARE_ONNX, BARE_OPENVINO = "bare torch, channels_last", "bare ONNX R
 BATCH_BEFORE = 256
 CLASSES, FILES_OF_A_CLASS = 20, 20
 FASTER_THAN_BEFORE, OF_BARE_ONNX = 5.0, 0.85
+IMAGES_OF_GROWTH = (512, 2048)
+UNLIMITED = 1e9  # seconds
+MOST_IMAGES = 20_000
 
 
 class Case(NamedTuple):
-    """What a subject embeds."""
+    """What a subject embeds, until the images or the seconds end."""
 
     model: str
     size: int
     data: str
     images: int
+    seconds: float
 
 
 class Cost(NamedTuple):
@@ -148,12 +153,14 @@ SUBJECTS = {
 }
 
 
-def clocked(batches, began):
-    """The cost of a stream of outputs; its first batch is not counted."""
+def clocked(batches, began, limit):
+    """The cost of a stream of outputs, as far as the limit in seconds; its first batch is not counted."""
     next(batches)
     wall, cpu, images = time.perf_counter(), time.process_time(), 0
     for outputs in batches:
         images += len(outputs)
+        if time.perf_counter() - wall >= limit:
+            break
     seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Cost(wall - began, images / seconds, 1e3 * cpu / images, peak)
@@ -188,8 +195,8 @@ def median(costs):
 
 def growth(case):
     """Subject -> MB by which the peak grows when four times as many images are embedded."""
-    more = case._replace(images=4 * case.images)
-    return {name: in_a_process(name, more).peak_mb - in_a_process(name, case).peak_mb for name in (TORCH, ONNX)}
+    few, many = (case._replace(images=images, seconds=UNLIMITED) for images in IMAGES_OF_GROWTH)
+    return {name: in_a_process(name, many).peak_mb - in_a_process(name, few).peak_mb for name in (TORCH, ONNX)}
 
 
 def table(results, grown, *, source, rounds):
@@ -199,7 +206,7 @@ def table(results, grown, *, source, rounds):
         "",
         f"Embeddings of {EMBEDDING} numbers by networks with random weights, from {source}; bare runtimes take tensors"
         f" in memory, in batches as the engine's. Median of {rounds} interleaved rounds, each subject in a process of"
-        f" its own, {results[0][0].images:,} images each.",
+        f" its own, {results[0][0].seconds:g} seconds and the batch in progress after them.",
         "",
         "| network | pixels | subject | images per second | times before | times bare ONNX Runtime |"
         " processor ms per image | peak MB | ready after s |",
@@ -215,7 +222,8 @@ def table(results, grown, *, source, rounds):
             )
     lines += ["", *targets(results)]
     for name, difference in grown.items():
-        lines.append(f"- {name}: four times as many images add {difference:,.0f} MB to the peak.")
+        few, many = IMAGES_OF_GROWTH
+        lines.append(f"- {name}: {many:,} images instead of {few:,} add {difference:,.0f} MB to the peak.")
     return "\n".join([*lines, "", machine()]) + "\n"
 
 
@@ -254,20 +262,21 @@ def main():
     began = time.perf_counter()
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="a folder with a sub-folder of images per class; drawn if not given")
-    parser.add_argument("--images", type=int, default=768, help="images of a process")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8, help="of a process, after its first batch")
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--write", action="store_true", help="write bench/results/embedding.md")
     parser.add_argument("--only", help=argparse.SUPPRESS)  # a subject and its case, in a process of its own
     options = parser.parse_args()
     if options.only:
-        subject, *case = json.loads(options.only)
-        print(json.dumps(clocked(SUBJECTS[subject](Case(*case)), began)))
+        subject, *fields = json.loads(options.only)
+        case = Case(*fields)
+        print(json.dumps(clocked(SUBJECTS[subject](case), began, case.seconds)))
         return
     with image_folder(options.data) as (root, source):
         cases = [
-            Case(model, int(size), str(root), options.images)
+            Case(model, int(size), str(root), MOST_IMAGES, options.seconds)
             for model in options.models.split(",")
             for size in options.sizes.split(",")
         ]
