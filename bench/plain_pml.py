@@ -1,10 +1,11 @@
 """The plain script of a user of pytorch-metric-learning and timm: the training loop of the documentation.
 
-    python -m bench.plain_pml TASK.json OUT --marks 5,15,30,60 --began SECONDS [--seed 0]
+    python -m bench.plain_pml TASK.json OUT --marks 5,15,30,60 --began SECONDS [--seed 0] [--freeze-batch-norm]
 
 Called by bench/quality.py. TASK.json names the `files` and `labels` of the training classes and the file of `weights`
 that the backbone starts from. At each mark, minutes since `began` on the system's monotonic clock, the weights are
-saved as OUT/MINUTE.pt; the clock stands still meanwhile. Nothing of `unseen` is imported here.
+saved as OUT/MINUTE.pt; the clock stands still meanwhile. `--freeze-batch-norm` keeps the statistics of batch norm,
+which the documentation's loop does not. Nothing of `unseen` is imported here.
 """
 
 import argparse
@@ -48,7 +49,7 @@ def new_model(weights=None):
     return nn.Sequential(trunk, nn.Linear(trunk.num_features, EMBEDDING))
 
 
-def train(task, *, marks, began, seed, save):
+def train(task, *, marks, began, seed, save, freeze_batch_norm=False):
     """Train until the last mark; `save` is called with each mark and the model."""
     torch.manual_seed(seed)
     files, labels = task["files"], task["labels"]
@@ -69,6 +70,10 @@ def train(task, *, marks, began, seed, save):
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     left = list(marks)
     model.train()
+    if freeze_batch_norm:
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
     while left:
         for images, targets in loader:
             optimizer.zero_grad()
@@ -92,6 +97,7 @@ def main():
     parser.add_argument("--marks", required=True, help="minutes, with commas between them")
     parser.add_argument("--began", type=float, required=True)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--freeze-batch-norm", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
 
@@ -104,6 +110,7 @@ def main():
         began=options.began,
         seed=options.seed,
         save=save,
+        freeze_batch_norm=options.freeze_batch_norm,
     )
 
 

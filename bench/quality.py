@@ -1,6 +1,6 @@
 """Recall for the time: recall@1 on unseen classes after some minutes of training, from image files and empty caches.
 
-    python -m bench.quality --data cub200=FOLDER --subject frozen|top|full|pml --minutes 60 [--seed 0] [-- OPTIONS]
+    python -m bench.quality --data cub200=FOLDER --subject SUBJECT --minutes 60 [--seed 0] [-- OPTIONS]
     python -m bench.quality --write
 
 One call measures one subject with one seed and puts its rows into bench/results/quality.csv; the whole takes hours, and
@@ -9,6 +9,7 @@ One call measures one subject with one seed and puts its rows into bench/results
 frozen, top, full   `unseen train --data ... --depth SUBJECT` with its defaults, as a user types it
 untrained           the same with `--loss none`: the pretrained features
 pml                 bench/plain_pml.py: pytorch-metric-learning and timm, the same backbone and test crops
+pml-frozen-bn       the same with the statistics of batch norm kept, as a user does who knows these backbones
 
 The clock starts with the process: imports, checks of the files, caches and validation count, and so does everything
 that the run does by itself. Weights are copied at the marks (5, 15, 30, 60 and 120 minutes, as far as `--minutes`
@@ -52,7 +53,7 @@ MARKS = (5.0, 15.0, 30.0, 60.0, 120.0)
 OURS = {"untrained": ("--depth", "frozen", "--loss", "none", "--embedding-size", "0")} | {
     depth: ("--depth", depth) for depth in ("frozen", "top", "full")
 }
-PML = "pml"
+PML = {"pml": (), "pml-frozen-bn": ("--freeze-batch-norm",)}
 POLL_SECONDS = 0.5
 TRAINING, FINISHED, NOTHING = "training", "finished", "no weights yet"
 
@@ -207,6 +208,7 @@ def measure_pml(options, work, save_seconds):
     marks = marks_up_to(options.minutes)
     command = [sys.executable, "-m", "bench.plain_pml", str(work / "task.json"), str(work / "saved"), "--marks"]
     command += [",".join(f"{mark:g}" for mark in marks), "--began", "BEGAN", "--seed", str(options.seed)]
+    command += PML[options.subject]
     # It saves by itself, at the first step after a mark: until then there is nothing to copy, and it ends by itself.
     watch(command, [*marks, float("inf")], work, newest=lambda: None)
     rows = []
@@ -324,7 +326,7 @@ def draw(rows, path):
             first = min(ended, key=lambda row: row.minute)
             points.setdefault(first.ended, points[first.minute])
         line = sorted((minute, statistics.mean(recalls)) for minute, recalls in points.items())
-        style = "--" if subject == PML else ":" if subject == "untrained" else "-"
+        style = "--" if subject in PML else ":" if subject == "untrained" else "-"
         axes.plot(*zip(*line, strict=True), style, marker="o", markersize=3, label=subject)
     axes.set_xlabel("minutes since the start")
     axes.set_ylabel("recall@1 on unseen classes, %")
@@ -344,7 +346,7 @@ def measure(options, path):
     prepared = prepare({"data": options.data, "depth": "frozen"})
     work = options.work.resolve() / f"{subject.replace(' ', '_').replace('/', '_')}-{options.seed}"
     save_seconds = min(30.0, 3 * options.minutes)  # the default of `unseen train`, but in the shortest tries
-    how = measure_pml if options.subject == PML else measure_ours
+    how = measure_pml if options.subject in PML else measure_ours
     before = machine()
     measured, ended = how(options, work, save_seconds)
     common = {
@@ -367,7 +369,7 @@ def measure(options, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", default="", help="as `unseen train` takes it: cub200=FOLDER")
-    parser.add_argument("--subject", choices=[*OURS, PML])
+    parser.add_argument("--subject", choices=[*OURS, *PML])
     parser.add_argument("--name", default="", help="of the row; by default the subject")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)

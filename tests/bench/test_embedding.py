@@ -17,7 +17,8 @@ def case(tmp_path_factory):
     pytest.importorskip("timm")
     root = tmp_path_factory.mktemp("drawn")
     draw_files(root, classes=2, of_a_class=2)
-    return embedding.Case("resnet10t", 128, str(root), 40, embedding.UNLIMITED)  # too large for a reduced decoding of the files
+    # 128 pixels are too many for a reduced decoding of the files
+    return embedding.Case("resnet10t", 128, str(root), 40, embedding.UNLIMITED)
 
 
 def test_what_was_before_and_the_engine_agree(case):
